@@ -1,0 +1,109 @@
+#include "aiupti/library.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+namespace kineto_spyre::aiupti {
+namespace {
+
+// Written once, by the compare_exchange in open_library (release); read with acquire: the Library behind it is whole.
+std::atomic<const Library*> opened{nullptr};
+
+// The real library has C++ linkage; one built with C linkage is taken as well.
+template <class Function>
+void look_up(void* handle, const char* mangled, const char* plain, Function*& function, std::string& missing) {
+  void* symbol = dlsym(handle, mangled);
+  if (symbol == nullptr) symbol = dlsym(handle, plain);
+  function = reinterpret_cast<Function*>(symbol);
+  if (symbol == nullptr) missing += (missing.empty() ? "" : ", ") + std::string(plain);
+}
+
+// The functions that are missing, by name.
+std::string look_up_all(void* handle, Library& library) {
+  std::string missing;
+  look_up(handle, "_Z31aiuptiActivityRegisterCallbacksPFvPPhPmS1_EPFvS_mmE", "aiuptiActivityRegisterCallbacks",
+          library.register_callbacks, missing);
+  look_up(handle, "_Z20aiuptiActivityEnable19AIUpti_ActivityKind", "aiuptiActivityEnable", library.enable, missing);
+  look_up(handle, "_Z21aiuptiActivityDisable19AIUpti_ActivityKind", "aiuptiActivityDisable", library.disable, missing);
+  look_up(handle, "_Z27aiuptiActivityGetNextRecordPhmPP15AIUpti_Activity", "aiuptiActivityGetNextRecord",
+          library.next_record, missing);
+  look_up(handle, "_Z34aiuptiActivityGetNumDroppedRecordsPm", "aiuptiActivityGetNumDroppedRecords",
+          library.dropped_records, missing);
+  look_up(handle, "_Z24aiuptiFlushAllActivitiesv", "aiuptiFlushAllActivities", library.flush_all, missing);
+  return missing;
+}
+
+std::string path_of(void* handle, const std::string& otherwise) {
+  link_map* map = nullptr;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name != nullptr && *map->l_name != '\0') return map->l_name;
+  return otherwise;
+}
+
+std::string from_environment(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr ? value : "";
+}
+
+}  // namespace
+
+std::vector<std::string> library_candidates() {
+  std::vector<std::string> candidates;
+  const std::string named = from_environment("KINETO_SPYRE_LIBAIUPTI");
+  if (!named.empty()) candidates.push_back(named);
+  candidates.push_back("libaiupti.so");
+  for (const std::string& directory :
+       {from_environment("LIBAIUPTI_INSTALL_DIR"), from_environment("RUNTIME_INSTALL_DIR"),
+        std::string("/opt/ibm/spyre/runtime")}) {
+    if (!directory.empty()) candidates.push_back(directory + "/lib/libaiupti.so");
+  }
+  return candidates;
+}
+
+const Library* open_library(std::span<const std::string> candidates, std::string* error) {
+  if (const Library* library = opened_library()) return library;
+
+  std::string tried;
+  for (const std::string& candidate : candidates) {
+    tried += tried.empty() ? "" : "; ";
+    // Two threads may both come here: the loader counts, and the same functions are found twice.
+    void* handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+      const char* reason = dlerror();
+      tried += candidate + " (" + (reason != nullptr ? reason : "not loadable") + ")";
+      continue;
+    }
+    auto library = std::make_unique<Library>();
+    library->path = path_of(handle, candidate);
+    const std::string missing = look_up_all(handle, *library);
+    if (!missing.empty()) {
+      tried += library->path + " (lacks " + missing + ")";
+      continue;
+    }
+    const std::string named = from_environment("KINETO_SPYRE_LIBAIUPTI");
+    if (!named.empty() && candidates.front() == named && candidate != named) {
+      library->notice = "KINETO_SPYRE_LIBAIUPTI names a library that can't be used, so " + library->path +
+                        " was taken instead. Tried: " + tried + ".";
+    }
+    const Library* none = nullptr;
+    // Release: partner of the acquire in opened_library. Failure means that another thread was first: take its library.
+    if (opened.compare_exchange_strong(none, library.get(), std::memory_order_release, std::memory_order_acquire)) {
+      return library.release();
+    }
+    return none;
+  }
+  *error =
+      candidates.empty()
+          ? "No libaiupti was opened, for there was no path to try."
+          : "No usable libaiupti was found, so device activity can't be recorded. Tried: " + tried +
+                ". Set KINETO_SPYRE_LIBAIUPTI to the path of the libaiupti.so that belongs to the installed runtime.";
+  return nullptr;
+}
+
+const Library* opened_library() noexcept { return opened.load(std::memory_order_acquire); }
+
+}  // namespace kineto_spyre::aiupti
