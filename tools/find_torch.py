@@ -1,12 +1,14 @@
 """Which PyTorch a build uses: the one that is installed, found without importing it.
 
 An isolated build (pip's default) hides the environment's packages from the interpreter, but sysconfig still tells
-where they are. So the wheel is built against the torch beside which it will be installed.
+where they are. So the wheel is built against the torch beside which it will be installed. KINETO_SPYRE_TORCH_DIR, a
+torch package folder, comes before both.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import pathlib
 import re
 import sys
@@ -14,8 +16,10 @@ import sysconfig
 
 
 def torch_dir() -> pathlib.Path | None:
-    """The folder of the installed torch package, or None."""
+    """The folder of the torch package to build against, or None."""
     candidates = []
+    if named := os.environ.get("KINETO_SPYRE_TORCH_DIR"):
+        candidates.append(pathlib.Path(named))
     spec = importlib.util.find_spec("torch")
     if spec is not None and spec.origin is not None:
         candidates.append(pathlib.Path(spec.origin).parent)

@@ -1,0 +1,93 @@
+# make demo: a model on an emulated Spyre, profiled, ready for TensorBoard. make test: all tests.
+#
+# Needs Python 3.10 or newer (with venv), make and a C++20 compiler. Everything else goes into .venv, once: a stamp
+# file there tells what was done, and is older than the sources when it must be done again.
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+JOBS ?= $(shell nproc)
+PIP_FLAGS ?=
+DEMO ?=
+PYTEST ?=
+
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_FLAGS)
+export PATH := $(BIN):$(PATH)
+export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+# Python must find the installed wheel, never the folder it is started in.
+export PYTHONSAFEPATH := 1
+
+SOURCES := $(shell find csrc kineto_spyre tools -type f ! -name '*.pyc' ! -path '*/__pycache__/*') \
+           CMakeLists.txt pyproject.toml README.md LICENSE
+
+.PHONY: demo test test-cpp test-python test-sanitizers lint bench clean
+.DEFAULT_GOAL := demo
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/kineto-spyre demo $(DEMO)
+
+test: test-cpp test-python
+
+# The rooms without PyTorch, with their tests (CMakePresets.json says how).
+test-cpp: $(VENV)/tools.stamp
+	cmake --preset release
+	cmake --build --preset release
+	ctest --preset release
+
+test-sanitizers: $(VENV)/tools.stamp
+	set -e; for preset in asan tsan; do \
+	  cmake --preset $$preset; cmake --build --preset $$preset; ctest --preset $$preset; done
+
+# Against the wheel that was built from the sdist and installed into .venv.
+test-python: $(VENV)/test.stamp
+	$(BIN)/pytest $(PYTEST)
+
+lint: $(VENV)/lint.stamp
+	$(BIN)/pre-commit run --all-files
+
+bench: $(VENV)/test.stamp
+	cmake --preset release && cmake --build --preset release
+	build/release/benchmarks/hot_path
+	$(BIN)/python benchmarks/stop.py
+	$(BIN)/python benchmarks/workload.py
+
+clean:
+	rm -rf build dist $(VENV)
+
+$(VENV)/bin/python:
+	@echo "Setting up $(VENV) with $(shell $(PYTHON) --version)"
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/tools.stamp: tools/requirements-build.txt | $(VENV)/bin/python
+	@echo "Installing the build's tools"
+	$(PIP) -r tools/requirements-build.txt
+	@touch $@
+
+$(VENV)/torch.stamp: $(VENV)/tools.stamp
+	@echo "Installing $(TORCH)"
+	$(PIP) "$(TORCH)" numpy
+	@touch $@
+
+# The wheel is built from the sdist, so that what is tested is what a stranger gets.
+$(VENV)/wheel.stamp: $(VENV)/torch.stamp $(SOURCES)
+	@echo "Building the sdist, and the wheel from it (some minutes: PyTorch's headers are large)"
+	rm -rf dist && mkdir -p build
+	$(BIN)/python -m build --no-isolation --outdir dist . > build/wheel.log 2>&1 || { tail -60 build/wheel.log; exit 1; }
+	$(PIP) --force-reinstall --no-deps dist/kineto_spyre-*.whl
+	@touch $@
+
+$(VENV)/demo.stamp: $(VENV)/wheel.stamp tools/requirements-demo.txt
+	@echo "Installing what the demo needs"
+	$(PIP) -r tools/requirements-demo.txt
+	@touch $@
+
+$(VENV)/test.stamp: $(VENV)/demo.stamp tools/requirements-test.txt
+	@echo "Installing what the tests need"
+	$(PIP) -r tools/requirements-test.txt
+	@touch $@
+
+$(VENV)/lint.stamp: tools/requirements-lint.txt $(VENV)/test.stamp
+	@echo "Installing the linters"
+	$(PIP) -r tools/requirements-lint.txt
+	@touch $@

@@ -1,0 +1,43 @@
+"""IBM Spyre in PyTorch's own profiler.
+
+>>> import kineto_spyre
+>>> kineto_spyre.emulator.enable(devices=1)         # or a real Spyre: kineto_spyre.enable()
+>>> with kineto_spyre.profile_spyre() as prof:
+...     model(inputs.to("spyre"))
+>>> prof.export_chrome_trace("trace.json")
+>>> kineto_spyre.last_session().captured
+{'kernel': 213, 'memcpy': 2, ...}
+
+Importing this package imports neither torch nor a library of its own; each function does when it is called.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ._notices import SpyreProfilerError, SpyreProfilerWarning
+from ._plugin import Session, Status, enable, is_available, last_session, profile_spyre, status
+
+if TYPE_CHECKING:
+    from . import emulator
+
+__version__ = "0.1.0"
+__all__ = [
+    "Session",
+    "SpyreProfilerError",
+    "SpyreProfilerWarning",
+    "Status",
+    "emulator",
+    "enable",
+    "is_available",
+    "last_session",
+    "profile_spyre",
+    "status",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "emulator":
+        return importlib.import_module(".emulator", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,21 @@
+"""The entry point in the group `torch.backends`: PyTorch calls `register` at the end of `import torch`.
+
+An exception here would break `import torch` for everybody on the machine, so there is none: what must be known becomes
+one warning. Nothing is printed, no device is opened, libaiupti is not mapped, and the backend keeps its name.
+KINETO_SPYRE_AUTOLOAD=0 turns it off (and so does PyTorch's own TORCH_DEVICE_BACKEND_AUTOLOAD=0, for all backends).
+"""
+
+from __future__ import annotations
+
+
+def register() -> None:
+    from . import _environment, _notices
+
+    try:
+        if not _environment.flag("KINETO_SPYRE_AUTOLOAD", default=True):
+            return
+        from . import _plugin
+
+        _plugin.autoload()
+    except Exception as error:
+        _notices.warn(f"kineto_spyre could not register itself: {error} Profiles go on without Spyre.")

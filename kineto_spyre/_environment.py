@@ -1,0 +1,102 @@
+"""The environment variables: what each means, and whether its value can be read.
+
+Some are read here, some by the C++ side, which falls back to the default and says so in the session's warnings. `check`
+looks at all of them, so that `doctor` and `enable` can name a bad one before a session does.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import pathlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ._notices import SpyreProfilerError
+
+PREFIX = "KINETO_SPYRE_"
+_TRUE = ("1", "on", "true", "yes")
+_FALSE = ("0", "off", "false", "no")
+
+
+def _is_flag(value: str) -> bool:
+    return value.strip().lower() in (*_TRUE, *_FALSE)
+
+
+def _is_count(low: int, high: int) -> Callable[[str], bool]:
+    return lambda value: value.strip().isdecimal() and low <= int(value) <= high
+
+
+@dataclass(frozen=True)
+class Variable:
+    name: str
+    values: str  # what may stand there, in words
+    default: str
+    meaning: str
+    fits: Callable[[str], bool]
+
+
+VARIABLES = (
+    Variable("KINETO_SPYRE_AUTOLOAD", "0 or 1", "1", "register the plugin when torch is imported", _is_flag),
+    Variable(
+        "KINETO_SPYRE_LIBAIUPTI",
+        "the path of a file",
+        "searched",
+        "the libaiupti to open at the first session; then no other is looked for",
+        lambda value: pathlib.Path(value).is_file(),
+    ),
+    Variable(
+        "KINETO_SPYRE_OVERRIDE",
+        "0 or 1",
+        "0",
+        "take the profiler's one slot from another plugin, such as torch-spyre's",
+        _is_flag,
+    ),
+    Variable(
+        "KINETO_SPYRE_BUFFER_MB",
+        "a whole number from 1 to 65536",
+        "1024",
+        "memory for a session's records, in MiB; what finds no room is counted as lost",
+        _is_count(1, 65536),
+    ),
+    Variable(
+        "KINETO_SPYRE_FLUSH_TIMEOUT_MS",
+        "a whole number from 1 to 600000",
+        "5000",
+        "how long a stop waits for libaiupti to hand over its records, in milliseconds",
+        _is_count(1, 600_000),
+    ),
+)
+_BUILD_TIME = ("KINETO_SPYRE_TORCH_DIR", "KINETO_SPYRE_TORCH", "KINETO_SPYRE_TESTS")
+
+
+def check(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """One sentence for each variable of ours that is unknown or has a value that can't be read."""
+    known = {v.name: v for v in VARIABLES}
+    sentences = []
+    for name, value in sorted(environment.items()):
+        if not name.startswith(PREFIX) or name in _BUILD_TIME:
+            continue
+        variable = known.get(name)
+        if variable is None:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}."
+            sentences.append(f"The environment variable {name} means nothing to kineto_spyre; {hint}")
+        elif value and not variable.fits(value):
+            sentences.append(
+                f"{name} is {value!r}; expected {variable.values}. Correct it, or unset it for the default "
+                f"({variable.default})."
+            )
+    return sentences
+
+
+def flag(name: str, default: bool) -> bool:
+    """The value of a 0-or-1 variable. Raises SpyreProfilerError, with a sentence, for anything else."""
+    value = os.environ.get(name, "").strip().lower()
+    if not value:
+        return default
+    if value in _TRUE:
+        return True
+    if value in _FALSE:
+        return False
+    raise SpyreProfilerError(f"{name} is {os.environ[name]!r}; expected 0 or 1. Correct it or unset it.")
