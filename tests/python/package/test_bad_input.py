@@ -1,0 +1,137 @@
+"""Bad input gets a sentence that names it, says what was expected and what to do; torch.profiler goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+# Prints the exception's type and text of one call.
+CALL = """
+import sys, torch
+import kineto_spyre
+try:
+    {call}
+except Exception as error:
+    print(type(error).__name__, error)
+else:
+    print("no exception")
+with torch.profiler.profile() as prof:
+    torch.ones(2)
+assert any(e.key == "aten::ones" for e in prof.key_averages())
+"""
+
+
+def said(run_python, call, **kwargs):
+    return run_python(CALL.format(call=call), **kwargs).stdout
+
+
+def test_an_unknown_runtime(run_python):
+    text = said(run_python, "kineto_spyre.enable('cuda')")
+    assert text.startswith("ValueError The runtime is 'cuda'; expected one of 'auto', 'aiupti', 'emulated'.")
+
+
+def test_a_backend_without_a_name(run_python, make_libaiupti):
+    text = said(run_python, "kineto_spyre.enable('aiupti')", env={"KINETO_SPYRE_LIBAIUPTI": str(make_libaiupti())})
+    assert text.startswith("SpyreProfilerError PyTorch's PrivateUse1 backend has no name yet")
+    assert "Import torch_spyre" in text
+
+
+def test_auto_never_takes_the_emulated_one(run_python):
+    text = said(run_python, "kineto_spyre.enable()", env={"FLEX_DEVICE": None})
+    assert text.startswith("SpyreProfilerError Nothing speaks for a Spyre on this machine")
+    assert "kineto_spyre.emulator.enable()" in text
+
+
+def test_no_libaiupti(run_python, standin):
+    text = said(run_python, "kineto_spyre.enable('aiupti')", env={"PYTHONPATH": str(standin), "LD_LIBRARY_PATH": "/no"})
+    assert text.startswith("SpyreProfilerError No libaiupti was found (tried /no/libaiupti.so, ")
+    assert "KINETO_SPYRE_LIBAIUPTI" in text
+
+
+def test_a_libaiupti_that_is_no_file(run_python, standin):
+    text = said(
+        run_python,
+        "kineto_spyre.enable('aiupti')",
+        env={"PYTHONPATH": str(standin), "KINETO_SPYRE_LIBAIUPTI": "/no/such/libaiupti.so"},
+    )
+    assert text.startswith("SpyreProfilerError KINETO_SPYRE_LIBAIUPTI is '/no/such/libaiupti.so', which is no file.")
+
+
+@pytest.mark.parametrize("function", ["RegisterCallbacks", "Enable", "Disable", "GetNextRecord", "FlushAll"])
+def test_a_libaiupti_that_lacks_a_function(run_python, standin, make_libaiupti, function):
+    library = make_libaiupti(without=function)
+    text = said(
+        run_python,
+        "kineto_spyre.enable('aiupti')",
+        env={"PYTHONPATH": str(standin), "KINETO_SPYRE_LIBAIUPTI": str(library)},
+    )
+    assert text.startswith(f"SpyreProfilerError KINETO_SPYRE_LIBAIUPTI can't be used: {library} lacks ")
+    assert function in text.split("(looked")[0]
+
+
+def test_a_libaiupti_that_lacks_a_function_is_one_warning_from_a_profile(run_python, standin, make_libaiupti):
+    """The plugin that loaded by itself opens the library at the first session, and finds it wanting."""
+    library = make_libaiupti(without="FlushAll")
+    done = run_python(
+        """
+        import warnings
+        import torch
+        from torch.profiler import ProfilerActivity, profile
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as prof:
+                    torch.ones(2)
+                assert any(e.key == "aten::ones" for e in prof.key_averages())
+        for w in caught:
+            if w.category.__name__ == "SpyreProfilerWarning":
+                print(w.message)
+        import kineto_spyre
+        assert any("aiuptiFlushAllActivities" in p for p in kineto_spyre.status().problems)
+    """,
+        env={"PYTHONPATH": str(standin), "KINETO_SPYRE_LIBAIUPTI": str(library)},
+    )
+    assert done.stdout.count("lacks aiuptiFlushAllActivities") == 1
+    assert str(library) in done.stdout
+
+
+def test_a_file_that_is_no_library(run_python, standin, tmp_path):
+    text_file = tmp_path / "libaiupti.so"
+    text_file.write_text("INPUT(libaiupti.so.1)\n")
+    text = said(
+        run_python,
+        "kineto_spyre.enable('aiupti')",
+        env={"PYTHONPATH": str(standin), "KINETO_SPYRE_LIBAIUPTI": str(text_file)},
+    )
+    assert f"{text_file} is not a shared library for this machine" in text
+
+
+def test_a_profile_without_any_spyre(run_python):
+    text = said(run_python, "kineto_spyre.profile_spyre()")
+    assert text.startswith("SpyreProfilerError ")
+    assert "kineto_spyre.emulator.enable()" in text
+
+
+def test_a_misspelt_variable(run_python):
+    text = run_python(
+        """
+        import kineto_spyre
+        print(*kineto_spyre.status().problems, sep="\\n")
+    """,
+        env={"KINETO_SPYRE_BUFER_MB": "10", "KINETO_SPYRE_FLUSH_TIMEOUT_MS": "soon"},
+    ).stdout
+    assert "KINETO_SPYRE_BUFER_MB means nothing to kineto_spyre; did you mean KINETO_SPYRE_BUFFER_MB?" in text
+    assert "KINETO_SPYRE_FLUSH_TIMEOUT_MS is 'soon'; expected a whole number" in text
+
+
+def test_warnings_as_errors_break_nothing(run_python):
+    done = run_python(
+        """
+        import warnings
+        warnings.simplefilter("error")
+        from kineto_spyre import _notices
+        _notices.warn("Something was lost.")
+        print("went on")
+    """
+    )
+    assert done.stdout == "went on\n"
+    assert done.stderr == "SpyreProfilerWarning: Something was lost.\n"
