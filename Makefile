@@ -21,7 +21,7 @@ export PYTHONSAFEPATH := 1
 SOURCES := $(shell find csrc kineto_spyre tools -type f ! -name '*.pyc' ! -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml README.md LICENSE
 
-.PHONY: demo test test-cpp test-python test-sanitizers lint bench clean
+.PHONY: demo test test-cpp test-python test-sanitizers test-cross lint bench clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -38,6 +38,14 @@ test-cpp: $(VENV)/tools.stamp
 test-sanitizers: $(VENV)/tools.stamp
 	set -e; for preset in asan tsan; do \
 	  cmake --preset $$preset; cmake --build --preset $$preset; ctest --preset $$preset; done
+
+# The machines that have the card besides x86_64: Debian's cross compilers, and qemu-user to run the tests.
+test-cross: $(VENV)/tools.stamp
+	set -e; for arch in s390x ppc64le; do \
+	  compiler=$$(sed -n 's/set(CMAKE_CXX_COMPILER \(.*\))/\1/p' cmake/$$arch.cmake); \
+	  if ! command -v qemu-$$arch $$compiler >/dev/null; then \
+	    echo "test-cross: $$arch skipped; it needs $$compiler and qemu-$$arch"; continue; fi; \
+	  cmake --preset $$arch; cmake --build --preset $$arch; ctest --preset $$arch; done
 
 # Against the wheel that was built from the sdist and installed into .venv.
 test-python: $(VENV)/test.stamp

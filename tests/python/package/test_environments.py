@@ -166,7 +166,8 @@ def test_a_schedule_is_waited_for_at_the_end_of_each_cycle(run_python):
         seen = []
         def ready(prof):
             seen.append(kineto_spyre.last_session().captured["kernel"])
-        with kineto_spyre.profile_spyre(schedule=schedule(wait=1, warmup=1, active=2, repeat=2), on_trace_ready=ready) as p:
+        twice = schedule(wait=1, warmup=1, active=2, repeat=2)
+        with kineto_spyre.profile_spyre(schedule=twice, on_trace_ready=ready) as p:
             for step in range(8):
                 for _ in range(3):
                     device.launch("spyre_kernel_v1_step_aaaaaaaaaaaaaaaa#0", ns=5_000_000)
