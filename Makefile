@@ -43,7 +43,7 @@ test-sanitizers: $(VENV)/tools.stamp
 test-cross: $(VENV)/tools.stamp
 	set -e; for arch in s390x ppc64le; do \
 	  compiler=$$(sed -n 's/set(CMAKE_CXX_COMPILER \(.*\))/\1/p' cmake/$$arch.cmake); \
-	  if ! command -v qemu-$$arch $$compiler >/dev/null; then \
+	  if ! { command -v qemu-$$arch && command -v $$compiler; } >/dev/null; then \
 	    echo "test-cross: $$arch skipped; it needs $$compiler and qemu-$$arch"; continue; fi; \
 	  cmake --preset $$arch; cmake --build --preset $$arch; ctest --preset $$arch; done
 
