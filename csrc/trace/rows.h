@@ -1,0 +1,82 @@
+// The rows of a device, and which piece of work stands on which.
+//
+// Every viewer draws a row as non-overlapping slices, and every analyser checks overlaps by row, so one row number is
+// one tid and one args.stream:
+//
+//   kernels   one row a stream, numbered as the stream; streams from 100 up: 100,000 + stream; stream 0, which some
+//             readers take for "none": the lowest free number
+//   copies    100 host to device, 200 device to host, 300 device to device, and up to four more rows each for copies
+//             that overlap
+//   memset    400, memory 500, likewise
+//   ranges    600 and up: the record_function ranges of each stream
+//
+// Kernels that overlap on one stream are a fault of the data: they keep their row and their times, and are counted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "trace/trace.h"
+
+namespace kineto_spyre::trace {
+
+class Rows {
+ public:
+  // Adds rows to trace->lanes; counts and warns there.
+  explicit Rows(Trace* trace) : trace_(trace) {}
+
+  // Sets item.lane. False if there is no number left for another row.
+  bool place(Item& item, uint32_t device, uint32_t stream, int64_t start, int64_t end);
+  // After all items: sorts out the rows whose work came out of order, counts overlaps, drops exact duplicates.
+  void settle(ItemStore& items);
+  // Rows for spans; sets their lanes (a span's lane is the index of its stream's kernel row until then).
+  void place_spans(std::vector<Span>& spans);
+  // Adds a row; its index, or -1 if there is no number left.
+  int32_t add(Lane lane);
+  // Which stream of its device work on this row belongs to, as a row: the kernel row of that stream.
+  int32_t stream_row(uint32_t device, uint32_t stream);
+
+ private:
+  static constexpr size_t kMaxRows = 5;
+  static constexpr size_t kMaxLanes = 65'535;
+  enum Group : uint8_t { kHtoD, kDtoH, kPtoP, kMemset, kMemory, kGroups };
+
+  struct Stream {
+    uint32_t stream;
+    int32_t lane = -1;
+    int64_t last_start = INT64_MIN;
+    int64_t last_end = INT64_MIN;
+    bool unsettled = false;  // an overlap, or work out of order
+  };
+  struct Copies {
+    std::vector<std::pair<uint16_t, int64_t>> rows;  // lane, end of its last
+    int64_t last_start = INT64_MIN;
+    bool unsettled = false;
+  };
+  struct Device {
+    uint32_t id;
+    std::vector<Stream> streams;
+    std::unordered_map<uint32_t, size_t> by_stream;
+    size_t last_stream = 0;
+    Copies copies[kGroups];
+    int64_t span_rows = 0;
+  };
+
+  Device& device(uint32_t id);
+  Stream& stream(Device& device, uint32_t id);
+  bool place_copy(Copies& copies, Group group, const Device& device, Item& item, int64_t start, int64_t end);
+  void settle_stream(const Device& device, const Stream& stream, std::vector<Item*>& items);
+  void settle_copies(Device& device, Group group, std::vector<Item*>& items);
+  bool drop_duplicate(Item& item, const Item& other);
+  static Group group_of(const Item& item);
+  void number_stream_zero();
+
+  Trace* trace_;
+  std::vector<Device> devices_;
+  size_t last_device_ = 0;
+  std::string first_overlap_;
+};
+
+}  // namespace kineto_spyre::trace

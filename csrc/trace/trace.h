@@ -1,0 +1,204 @@
+// What happens after the program stopped: from libaiupti's records to the events of a trace.
+//
+// Pure functions over records: no PyTorch, no Kineto, no clock, no global state. The records stay where libaiupti wrote
+// them; one Item of 24 bytes points to each that is part of the trace. The passes, each over all items once:
+//
+//   walk     every buffer through the library's own walker, to its end; each record is checked; an item for each that
+//            passes (walk.h)
+//   join     host calls: which op and which record_function range was innermost on that thread at that time (notes.h);
+//            which call is the launch of a correlation id
+//   place    device work: its launch, hence its op, its ranges and whether it belongs to the window; its row (rows.h);
+//            evidence about the device's clock. If the evidence says that a clock is off, the device's records are
+//            corrected in place (clock.h) and this pass runs once more.
+//
+// Identity. Two id spaces never meet: op ids are PyTorch's; correlation ids are libaiupti's, of any width and value.
+// The trace shows the latter as ids of its own: distinct, positive, above kIdBase, so that they equal neither an op's
+// id nor that of a fwdbwd arrow.
+//
+// Conservation: records walked = captured + refused + outside + not_requested, always.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "aiupti/records.h"
+#include "capture/capture.h"
+
+namespace kineto_spyre::trace {
+
+inline constexpr uint32_t kIdBase = uint32_t{1} << 30;
+inline constexpr int64_t kLongKernelNs = 1'000'000'000;
+
+enum class Category : uint8_t { kKernel, kMemcpy, kMemset, kMemory, kRuntime, kDriver };
+inline constexpr size_t kCategories = 6;
+std::string_view category_name(Category category);
+Category category_of(aiupti::Kind kind);  // for kinds with a layout
+
+enum class Refusal : uint8_t {
+  kStartZero,
+  kEndBeforeStart,
+  kUnreasonableTime,  // more than a day away from the session
+  kUnknownKind,
+  kShorterRecord,   // than this build's record of that kind
+  kMalformed,       // a null, misaligned or stray pointer from the walker
+  kDuplicate,       // the same bytes again
+  kForeignProcess,  // a call of another process, or device work that only such a call launched
+  kTooManyRows,
+};
+inline constexpr size_t kRefusals = 9;
+std::string_view refusal_name(Refusal refusal);
+
+struct Item {
+  enum Flag : uint8_t {
+    kDropped = 1,     // not part of the trace: outside of the window, or found wrong after the walk
+    kFlow = 2,        // an end of an arrow: a launch with work in the trace, or work with its launch in the trace
+    kCorrelated = 4,  // shows its correlation id: all device work, and one host call an id
+    kLong = 8,        // a kernel over kLongKernelNs
+    kEarly = 16,      // device work that still starts before its launch
+  };
+  AIUpti_Activity* record;
+  uint64_t link;  // index into Trace::ops plus 1, 0 for none. csrc/kineto puts the op's activity here.
+  uint32_t id;    // the trace's correlation id
+  uint16_t lane;  // index into Trace::lanes
+  aiupti::Kind kind;
+  uint8_t flags;
+
+  bool has(Flag flag) const { return (flags & flag) != 0; }
+};
+static_assert(sizeof(Item) == 24 && alignof(Item) == 8);
+
+// Where items live. Blocks never move; the owner decides what else stands between two items (stride).
+class ItemStore {
+ public:
+  struct Block {
+    std::byte* first;  // the first item
+    size_t capacity;   // in items
+    size_t count = 0;
+  };
+  explicit ItemStore(size_t stride) : stride_(stride) {}
+  virtual ~ItemStore() = default;
+  ItemStore(const ItemStore&) = delete;
+  ItemStore& operator=(const ItemStore&) = delete;
+
+  Item& append() {
+    if (blocks_.empty() || blocks_.back().count == blocks_.back().capacity) blocks_.push_back(allocate());
+    Block& block = blocks_.back();
+    return *reinterpret_cast<Item*>(block.first + stride_ * block.count++);
+  }
+  size_t size() const {
+    size_t sum = 0;
+    for (const Block& block : blocks_) sum += block.count;
+    return sum;
+  }
+  template <class F>
+  void each(F f) {
+    for (const Block& block : blocks_) {
+      std::byte* at = block.first;
+      for (size_t i = 0; i < block.count; ++i, at += stride_) f(*reinterpret_cast<Item*>(at));
+    }
+  }
+  const std::vector<Block>& blocks() const { return blocks_; }
+
+ protected:
+  virtual Block allocate() = 0;
+
+ private:
+  size_t stride_;
+  std::vector<Block> blocks_;
+};
+
+// Items one after the other, for tests.
+class PlainStore : public ItemStore {
+ public:
+  PlainStore() : ItemStore(sizeof(Item)) {}
+
+ private:
+  Block allocate() override;
+  std::vector<std::vector<Item>> memory_;
+};
+
+using NextRecord = AIUpti_ResultTypes (*)(uint8_t* buffer, size_t valid, AIUpti_Activity** record);
+
+struct Input {
+  std::span<const capture::Buffer> buffers;
+  std::span<const capture::ThreadNotes> threads;
+  NextRecord next_record;
+};
+
+struct Options {
+  int64_t window_begin = 0;  // ns since the epoch, host clock, both inclusive
+  int64_t window_end = 0;
+  uint32_t process_id = 0;
+  bool align_clocks = true;
+  // What of it the user asked for; the rest is only joined with.
+  std::array<bool, kCategories> wanted = {true, true, true, true, true, true};
+};
+
+// A row of the trace.
+struct Lane {
+  bool host;
+  int64_t process;  // a process id, or a device's index
+  int64_t tid;      // a thread id; on a device: a number of our own, see rows.h
+  int64_t sort;
+  std::string name;
+};
+
+// From the first to the last device work of one record_function range on one stream.
+struct Span {
+  uint64_t range_id;  // PyTorch's user correlation id
+  uint16_t lane;
+  int64_t start, end;
+};
+
+// What was found about a device's clock: host = device - (offset + drift * (device - reference)).
+struct Clock {
+  uint32_t device = 0;
+  bool applied = false;
+  int64_t offset_ns = 0;  // of the device's clock against the host's, at the reference
+  double drift_ppm = 0;
+  int64_t reference_ns = 0;     // device clock
+  uint64_t pairs = 0;           // launches and work compared
+  int64_t earliest_ns = 0;      // the least time from a launch's begin to its work's begin, before any correction
+  int64_t uncertainty_ns = -1;  // the true offset is at most this much below; -1 if nothing bounds it
+  std::string reason;           // a sentence
+};
+
+struct Sizes {  // bytes of a record of one kind
+  size_t built = 0;
+  size_t seen = 0;  // the last that differed from built, else built; 0 if there was no record
+};
+
+struct Trace {
+  std::vector<uint64_t> ops;  // PyTorch's op ids, as pushed; Item::link - 1 is an index
+  std::vector<Lane> lanes;
+  std::vector<Span> spans;
+  std::vector<uint32_t> devices;  // ascending
+  std::vector<Clock> clocks;      // one a device
+
+  uint64_t walked = 0;  // records that the walker returned
+  std::array<uint64_t, kCategories> captured{};
+  std::array<uint64_t, kRefusals> refused{};
+  uint64_t outside = 0;
+  uint64_t not_requested = 0;
+  uint64_t overlaps = 0;       // kernels that begin before another one on their stream has ended
+  uint64_t crowded = 0;        // copies for which there was no free row
+  uint64_t long_kernels = 0;   // over kLongKernelNs
+  uint64_t early = 0;          // device work before its launch, after alignment
+  uint64_t unlinked = 0;       // device work without a launch in the capture
+  uint64_t unknown_calls = 0;  // of a callback id that has no name here
+  uint64_t broken_walks = 0;
+  std::array<Sizes, aiupti::kKinds> sizes{};
+  std::vector<std::string> warnings;  // sentences
+
+  uint64_t total_captured() const;
+  uint64_t total_refused() const;
+};
+
+Trace make_trace(const Input& input, const Options& options, ItemStore& items);
+
+}  // namespace kineto_spyre::trace
