@@ -1,0 +1,230 @@
+"""Reading a JSON trace of any size event by event."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_COMMA = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
+_ESCAPED_BYTES = re.compile(r"[\udc80-\udcff]")
+
+
+class Unreadable(Exception):
+    """The file can't be read as a trace; the message is a sentence that says why and what was expected."""
+
+
+class Json:
+    """Decodes a JSON text piece by piece from a stream of bytes, one value at a time, and holds only what it needs."""
+
+    CHUNK = 1 << 20
+    LARGEST = 1 << 28  # characters of one value: no event of a trace is larger
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._decode = json.JSONDecoder(parse_constant=self._constant).raw_decode
+        self.text = ""
+        self.at = 0
+        self.dropped = 0  # characters before text[0]
+        self.bytes = 0
+        self.done = False
+        self.offences: Counter[str] = Counter()  # what strict JSON forbids
+
+    def _constant(self, word: str) -> float:
+        self.offences[word] += 1
+        return float(word.replace("Infinity", "inf"))
+
+    def _more(self) -> None:
+        raw = self._read(max(self.CHUNK, len(self.text) - self.at))
+        if self.bytes == 0:
+            if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+                raise Unreadable("is UTF-16: a trace is JSON in UTF-8")
+            if raw.startswith(codecs.BOM_UTF8):
+                raw = raw[3:]
+        self.bytes += len(raw)
+        self.done = not raw
+        new = self._utf8.decode(raw, final=self.done)
+        if not new.isascii():
+            bad = len(_ESCAPED_BYTES.findall(new))
+            if bad:
+                self.offences["bytes that are not UTF-8"] += bad
+        self.dropped += self.at
+        self.text = self.text[self.at :] + new
+        self.at = 0
+        if len(self.text) > self.LARGEST:
+            raise Unreadable(f"holds one JSON value of over {self.LARGEST >> 20} MB: not a trace, or a broken one")
+
+    def peek(self) -> str:
+        """The next character that is not white space, "" at the end."""
+        while True:
+            found = _SPACE.match(self.text, self.at)
+            self.at = found.end() if found else self.at
+            if self.at < len(self.text):
+                return self.text[self.at]
+            if self.done:
+                return ""
+            self._more()
+
+    def expect(self, wanted: str) -> None:
+        if self.peek() != wanted:
+            raise self._broken(f"{wanted!r} expected", self.at)
+        self.at += 1
+
+    def _broken(self, what: str, at: int) -> Unreadable:
+        if self.done and at >= len(self.text):
+            return Unreadable(
+                "is cut off: the file ends in the middle of the JSON text. Was the writer stopped, or the disk full?"
+            )
+        near = self.text[max(0, at - 10) : at + 30]
+        return Unreadable(f"isn't JSON: {what} at character {self.dropped + at:,}, near {shown(near)}")
+
+    def _cut(self, error: json.JSONDecodeError) -> bool:
+        """Whether the text, now known whole, was right as far as it goes."""
+        rest = self.text[error.pos :].strip()
+        return (
+            error.msg.startswith("Unterminated")
+            or (error.msg.startswith("Invalid \\") and '"' not in rest)
+            or any(word.startswith(rest) for word in ("true", "false", "null", "NaN", "-Infinity"))
+        )
+
+    def value(self) -> tuple[Any, str]:
+        """The next value, and its text."""
+        if self.text[self.at : self.at + 1] != "{":
+            self.peek()
+        while True:
+            try:
+                found, end = self._decode(self.text, self.at)
+            except json.JSONDecodeError as error:
+                control = error.msg.startswith("Invalid control character")
+                unfinished = error.msg.startswith("Unterminated") or error.pos + 16 >= len(self.text)
+                if control and error.pos < len(self.text):
+                    self.offences["raw control characters"] += 1
+                    self._decode = json.JSONDecoder(strict=False, parse_constant=self._constant).raw_decode
+                elif self.done:
+                    raise self._broken(error.msg, len(self.text) if self._cut(error) else error.pos) from None
+                elif not unfinished:
+                    raise self._broken(error.msg, error.pos) from None
+                else:
+                    self._more()
+            except RecursionError:
+                raise Unreadable("is nested too deep for a trace") from None
+            except ValueError as error:  # a number of thousands of digits
+                raise Unreadable(f"holds a number that can't be read ({error})") from None
+            else:
+                if end == len(self.text) and not self.done:  # a number might go on
+                    self._more()
+                    continue
+                text = self.text[self.at : end]
+                self.at = end
+                return found, text
+
+    def elements(self, may_be_open: bool = False) -> Iterator[tuple[Any, str]]:
+        """The values of an array that comes next; `may_be_open`: the file may end without its bracket."""
+        self.expect("[")
+        if self.peek() == "]":
+            self.at += 1
+            return
+        while True:
+            yield self.value()
+            comma = _COMMA.match(self.text, self.at)
+            if comma and comma.end() < len(self.text):
+                self.at = comma.end()
+                continue
+            after = self.peek()
+            if may_be_open and not after:
+                return
+            if after == "]":
+                self.at += 1
+                return
+            self.expect(",")
+            if may_be_open and not self.peek():
+                return
+
+    def keys(self) -> Iterator[str]:
+        """The keys of an object that comes next; whoever iterates takes each value before the next key."""
+        self.expect("{")
+        if self.peek() == "}":
+            self.at += 1
+            return
+        while True:
+            if self.peek() != '"':
+                raise self._broken("a key in quotes expected", self.at)
+            key, _ = self.value()
+            self.expect(":")
+            yield key
+            if self.peek() == "}":
+                self.at += 1
+                return
+            self.expect(",")
+
+    def skip(self) -> None:
+        """The next value, without holding it."""
+        opening = self.peek()
+        if opening == "[":
+            for _ in self.elements():
+                pass
+        elif opening == "{":
+            for _ in self.keys():
+                self.value()
+        else:
+            self.value()
+
+
+_KEPT = {
+    "schemaVersion",
+    "deviceProperties",
+    "distributedInfo",
+    "kineto_spyre",
+    "baseTimeNanoseconds",
+    "displayTimeUnit",
+    "traceName",
+}
+
+
+def read_trace(source: Json, take: Callable[[Any, str], None], metadata: dict[str, Any]) -> bool:
+    """Gives each event to `take` and fills `metadata`. True if a ] comes after traceEvents."""
+    opening = source.peek()
+    if not opening:
+        raise Unreadable("is empty")
+    if opening == "[":
+        for number, (event, text) in enumerate(source.elements(may_be_open=True)):
+            if number == 0 and not (isinstance(event, dict) and "ph" in event):
+                raise Unreadable("is JSON, but no trace: the array's first element is not an event with a phase (ph)")
+            take(event, text)
+    elif opening == "{":
+        found = tail = False
+        for key in source.keys():
+            if key == "traceEvents":
+                if source.peek() != "[":
+                    raise Unreadable("is JSON, but no trace: traceEvents is not an array")
+                for event, text in source.elements():
+                    take(event, text)
+                found = True
+            elif found or key in _KEPT:
+                value, text = source.value()
+                tail = tail or (found and "]" in text)
+                if key in _KEPT:
+                    metadata[key] = value
+            else:
+                source.skip()
+        if not found:
+            raise Unreadable("is JSON, but no trace: it has no traceEvents")
+        if source.peek():
+            raise source._broken("the end of the file expected", source.at)
+        return tail
+    else:
+        source.value()
+        raise Unreadable("is JSON, but no trace: an object with traceEvents, or an array of events, was expected")
+    return False
+
+
+def shown(value: Any) -> str:
+    """A value from a file, fit for a terminal: nothing in it can move the cursor or fail to be printed."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:160])
+    return f'"{text}"' if isinstance(value, str) else text
