@@ -21,8 +21,8 @@
 namespace kineto_spyre::capture {
 
 struct Config {
-  size_t budget_bytes = size_t{1} << 30;  // all buffers of a session together
-  size_t buffer_bytes = size_t{4} << 20;  // one buffer lent to libaiupti
+  size_t budget_bytes = size_t{1} << 30;  // all buffers of a session together; notes may have a quarter more
+  size_t buffer_bytes = 256 << 10;        // one buffer lent to libaiupti: 1,129 compute records
   size_t max_records = 0;                 // in one buffer; 0: as many as fit
   bool op_notes = true;
 };
@@ -38,24 +38,25 @@ enum class NoteKind : uint8_t { kOpBegin, kOpEnd, kUserBegin, kUserEnd };
 
 // An edge of an op (PyTorch's correlation id) or of a record_function range (user id), on one thread.
 struct Note {
-  int64_t ns;   // since the Unix epoch
-  uint64_t id;  // 0 for an end: an end closes the innermost open begin of its thread
+  int64_t ns;   // since the Unix epoch; at most Harvest::clock_error_ns() wrong
+  uint64_t id;  // below 2^61; 0 for an end: an end closes the innermost open begin of its thread
   NoteKind kind;
 };
 
 struct ThreadNotes {
   int32_t tid;              // gettid() of the thread
-  uint64_t lost = 0;        // edges for which there was no room
-  std::vector<Note> notes;  // in the order in which the thread made them
+  uint64_t lost = 0;        // edges for which there was no room: all that came after `notes`
+  std::vector<Note> notes;  // in the order in which the thread made them, without a gap
 };
 
 // Whatever the capture could not keep or would not accept.
 struct Losses {
-  uint64_t requests_refused = 0;     // libaiupti asked for a buffer and there was none
-  uint64_t unknown_buffers = 0;      // completion of a buffer that is not lent
-  uint64_t late_completions = 0;     // completion after the harvest
-  uint64_t oversized = 0;            // valid size beyond the size: read up to the size
-  uint64_t notes_lost = 0;           // op edges
+  uint64_t requests_refused = 0;  // libaiupti asked for a buffer and there was none
+  uint64_t unknown_buffers = 0;   // completion of a buffer that is not lent
+  uint64_t late_completions = 0;  // completion after the harvest of its session
+  uint64_t oversized = 0;         // valid size beyond the size: read up to the size
+  uint64_t notes_lost = 0;        // op edges, of all threads
+  uint64_t buffers_kept = 0;      // lent and not given back by the harvest: what they hold is not known
 };
 
 // Everything that one session captured, and its owner: the buffers live until this is destroyed.
@@ -66,29 +67,41 @@ class Harvest {
   Harvest& operator=(Harvest&&) noexcept;
   ~Harvest();
 
-  std::span<const Buffer> buffers() const;
+  std::span<const Buffer> buffers() const;  // in the order in which they were completed
   std::span<const ThreadNotes> threads() const;
   const Losses& losses() const;
+  // What the reading of the clocks adds to the time of a note, at most.
+  double clock_error_ns() const;
+  // Frees the notes; threads() is empty from then on.
+  void forget_notes();
 
   struct Impl;
-  explicit Harvest(std::unique_ptr<Impl> impl);
+  explicit Harvest(Impl* impl);
 
  private:
-  std::unique_ptr<Impl> impl_;
+  struct Delete {
+    void operator()(Impl* impl) const;
+  };
+  std::unique_ptr<Impl, Delete> impl_;
 };
 
-// Reads KINETO_SPYRE_BUFFER_MB, else `kineto_mb` (Kineto's ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB; 0: unset).
-// An unreadable or absurd value yields the default and a sentence in *warning.
+// Reads KINETO_SPYRE_BUFFER_MB (MiB; a fraction is fine), else `kineto_mb` (Kineto's ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB;
+// 0: unset. Kineto's own default, 128, is not a wish of the user's: pass 0 for it). An unreadable or absurd value
+// yields the default and a sentence in *warning.
 Config config_from_environment(size_t kineto_mb, std::string* warning);
 
 // Allocates and touches what a session needs. False, with a sentence in *error, if there is no memory or another
 // capture is under way.
 bool prepare(const Config& config, std::string* error);
+// Warm-up is over: buffers that came back so far are lent again, their records forgotten, losses count from here.
 void open_window();
+// No note is made after this. Those that were made are all kept: a thread in the middle of one is waited for.
 void close_window();
-// Call after libaiupti was flushed. Waits for callbacks that are still running, then takes everything.
+// Call after libaiupti was flushed. Waits for callbacks that are still running, then takes everything. Nothing without
+// a capture, or in a child that was forked from under it.
 Harvest harvest();
 void abandon();
+// From prepare() to harvest() or abandon().
 bool armed();
 
 // The callbacks for aiuptiActivityRegisterCallbacks. Any thread, any order, any time.

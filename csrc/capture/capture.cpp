@@ -1,0 +1,393 @@
+// One capture of a process: its states, its helper thread, what happens to it in a fork.
+//
+//   prepare()  idle -> armed        open_window()  armed -> recording        close_window()  recording -> closed
+//   harvest(), abandon()  any of the three -> idle
+//
+// Control (the above) is one thread at a time: a compare-and-swap to `busy` keeps others out, and says so, instead of
+// making them wait. No lock exists, so none can be held across a fork.
+//
+// libaiupti's callbacks come from any thread. They count themselves in and out of the room (`visitors`). Who wants to
+// take the capture away first unlinks it, then waits until the room is empty: a callback that counted itself in before
+// is waited for, one that did so after finds nothing.
+//
+//    callback                          harvest()
+//    visitors += 1   (seq_cst)         current = null     (seq_cst)
+//    c = current     (seq_cst)         wait until visitors == 0 (seq_cst; acquire: partner of the release below)
+//    use c                             c is ours alone
+//    visitors -= 1   (release)
+//
+// Buffers that libaiupti still holds at the harvest stay in memory, for it may write to them any time, and are watched
+// for in the attic, where a late completion finds them. What came home is freed at the next prepare().
+#include "capture/capture.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <new>
+#include <utility>
+
+#include "capture/clock.h"
+#include "capture/notes.h"
+#include "capture/pool.h"
+
+namespace kineto_spyre::capture {
+namespace {
+
+// How much memory waits for records, and for notes, at the least. At 5 million compute records a second (1.2 GB/s) it
+// lasts 13 ms, three of the helper's naps.
+constexpr size_t kRecordsAhead = size_t{16} << 20;
+constexpr size_t kNotesAhead = size_t{1} << 20;
+constexpr long kNapNs = 4'000'000;
+
+}  // namespace
+
+// A capture is what is harvested from the start: nothing has to be allocated when it ends.
+struct Harvest::Impl {
+  Config config;
+  Pool* pool = nullptr;
+  std::unique_ptr<NoteStore> notes;  // until they are collected
+  ClockPoint opened{};
+  ClockPoint closed{};
+  std::atomic<uint64_t> requests_refused{0};
+  std::atomic<uint64_t> oversized{0};
+
+  bool has_helper = false;
+  pthread_t helper{};
+  sem_t stop_helper{};
+
+  std::vector<ThreadNotes> threads;
+  Losses losses;
+  double clock_error_ns = 0;
+
+  ~Impl();
+};
+
+namespace {
+
+using Capture = Harvest::Impl;
+
+enum class Phase : uint32_t { kIdle, kBusy, kArmed, kRecording, kClosed };
+
+constinit std::atomic<Phase> phase{Phase::kIdle};
+constinit Capture* owned = nullptr;  // for whoever holds the phase; null in a child of a fork
+alignas(64) constinit std::atomic<Capture*> current{nullptr};
+alignas(64) constinit std::atomic<uint32_t> visitors{0};
+
+// Completions that belong to no capture. Whoever harvests next reports them.
+constinit std::atomic<uint64_t> unknown_buffers{0};
+constinit std::atomic<uint64_t> late_completions{0};
+
+// Pools with buffers that libaiupti did not give back.
+struct AtticPlace {
+  std::atomic<Pool*> pool{nullptr};    // written by control
+  std::atomic<bool> abandoned{false};  // its harvest is gone, so that the attic may free it once all buffers came home
+};
+constinit std::array<AtticPlace, 16> attic;
+
+class Visit {
+ public:
+  // Sequentially consistent: see above.
+  Visit() noexcept { visitors.fetch_add(1, std::memory_order_seq_cst); }
+  ~Visit() { visitors.fetch_sub(1, std::memory_order_release); }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+};
+
+void wait_for_visitors() noexcept {
+  while (visitors.load(std::memory_order_seq_cst) != 0) sched_yield();
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The helper thread: memory ahead of need.
+
+void touch_ahead(Capture& capture) noexcept {
+  capture.pool->touch_ahead(kRecordsAhead);
+  if (capture.notes) capture.notes->touch_ahead(kNotesAhead);
+}
+
+void* run_helper(void* argument) {
+  auto& capture = *static_cast<Capture*>(argument);
+  pthread_setname_np(pthread_self(), "kineto-spyre");
+  for (;;) {
+    timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += kNapNs;
+    if (until.tv_nsec >= 1'000'000'000) {
+      until.tv_nsec -= 1'000'000'000;
+      ++until.tv_sec;
+    }
+    if (sem_timedwait(&capture.stop_helper, &until) == 0) return nullptr;
+    touch_ahead(capture);
+  }
+}
+
+// Without a helper the capture is as complete, only slower: no reason to fail.
+void start_helper(Capture& capture) noexcept {
+  sem_init(&capture.stop_helper, 0, 0);
+  capture.has_helper = pthread_create(&capture.helper, nullptr, run_helper, &capture) == 0;
+}
+
+void stop_helper(Capture& capture) noexcept {
+  if (!capture.has_helper) return;
+  sem_post(&capture.stop_helper);
+  pthread_join(capture.helper, nullptr);
+  capture.has_helper = false;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Fork: the child has this thread alone and starts off and empty. What the parent was doing is not its business, so
+// nothing is freed: a thread that no longer exists may have been in the middle of using it.
+
+void in_child() noexcept {
+  forget_notes_after_fork();
+  current.store(nullptr, std::memory_order_relaxed);
+  owned = nullptr;
+  visitors.store(0, std::memory_order_relaxed);
+  unknown_buffers.store(0, std::memory_order_relaxed);
+  late_completions.store(0, std::memory_order_relaxed);
+  for (AtticPlace& place : attic) place.pool.store(nullptr, std::memory_order_relaxed);
+  phase.store(Phase::kIdle, std::memory_order_relaxed);
+}
+
+bool watch_forks() noexcept {
+  static const bool watching = pthread_atfork(nullptr, nullptr, in_child) == 0;
+  return watching;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The attic.
+
+// Called by control. When it is full the pool is never freed, nor found by a late completion.
+void put_in_attic(Pool* pool) noexcept {
+  for (AtticPlace& place : attic) {
+    if (place.pool.load(std::memory_order_relaxed) != nullptr) continue;
+    place.abandoned.store(false, std::memory_order_relaxed);
+    // Sequentially consistent, as all of the attic's pools: partner is the load in find_in_attic().
+    place.pool.store(pool, std::memory_order_seq_cst);
+    return;
+  }
+}
+
+// Called by control: frees what came home.
+void sweep_attic() noexcept {
+  for (AtticPlace& place : attic) {
+    Pool* pool = place.pool.load(std::memory_order_relaxed);
+    // Acquire: what the harvest's end did to the pool; partner is the release in ~Impl().
+    if (pool == nullptr || !place.abandoned.load(std::memory_order_acquire) || pool->stranded() != 0) continue;
+    place.pool.store(nullptr, std::memory_order_seq_cst);
+    wait_for_visitors();
+    delete pool;
+  }
+}
+
+// Called by visitors.
+bool find_in_attic(uint8_t* buffer) noexcept {
+  for (AtticPlace& place : attic) {
+    Pool* pool = place.pool.load(std::memory_order_seq_cst);
+    if (pool != nullptr && pool->contains(buffer)) return pool->complete_late(buffer);
+  }
+  return false;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Control.
+
+bool take_phase(Phase from) noexcept { return phase.compare_exchange_strong(from, Phase::kBusy); }
+
+bool take_phase_of_capture() noexcept {
+  return take_phase(Phase::kArmed) || take_phase(Phase::kRecording) || take_phase(Phase::kClosed);
+}
+
+void close(Capture& capture) noexcept {
+  close_notes();
+  capture.closed = clock_point();
+}
+
+// Null, with a sentence in *error. Throws std::bad_alloc.
+std::unique_ptr<Capture> make_capture(const Config& config, std::string* error) {
+  auto capture = std::make_unique<Capture>();
+  capture->config = config;
+  capture->pool = new Pool;
+  if (!capture->pool->map(config.budget_bytes, config.buffer_bytes, error)) return nullptr;
+  if (config.op_notes && prepare_notes()) {
+    capture->notes = std::make_unique<NoteStore>();
+    if (!capture->notes->map(std::max(config.budget_bytes / 4, kNotesAhead), error)) return nullptr;
+  }
+  return capture;
+}
+
+// Ends the capture that control holds; null if it is not ours any more.
+std::unique_ptr<Capture> take_capture() noexcept {
+  std::unique_ptr<Capture> capture(std::exchange(owned, nullptr));
+  if (capture->closed.ticks == 0) close(*capture);
+  stop_helper(*capture);
+  current.store(nullptr, std::memory_order_seq_cst);
+  wait_for_visitors();
+  capture->pool->seal();
+  if (capture->pool->stranded() != 0) put_in_attic(capture->pool);
+  return capture;
+}
+
+}  // namespace
+
+bool prepare(const Config& config, std::string* error) {
+  if (!take_phase(Phase::kIdle)) {
+    *error = "Another profiling session is under way in this process, and libaiupti serves one at a time.";
+    return false;
+  }
+  std::unique_ptr<Capture> capture;
+  try {
+    sweep_attic();
+    if (!watch_forks()) throw std::bad_alloc();
+    capture = make_capture(config, error);
+  } catch (const std::bad_alloc&) {
+    *error = "Out of memory.";  // short enough to need none
+  }
+  if (!capture) {
+    phase.store(Phase::kIdle);
+    return false;
+  }
+  touch_ahead(*capture);
+  start_helper(*capture);
+  owned = capture.release();
+  current.store(owned, std::memory_order_seq_cst);
+  phase.store(Phase::kArmed);
+  return true;
+}
+
+void open_window() {
+  if (!take_phase(Phase::kArmed)) return;
+  Capture& capture = *owned;
+  capture.pool->take_returned([&](uint32_t index, const Buffer&) { capture.pool->recycle(index); });
+  capture.requests_refused.store(0, std::memory_order_relaxed);
+  capture.oversized.store(0, std::memory_order_relaxed);
+  take_homeless_notes();
+  capture.opened = clock_point();
+  if (capture.notes) open_notes(capture.notes.get());
+  phase.store(Phase::kRecording);
+}
+
+void close_window() {
+  if (!take_phase(Phase::kRecording)) return;
+  close(*owned);
+  phase.store(Phase::kClosed);
+}
+
+Harvest harvest() {
+  if (!take_phase_of_capture()) return {};
+  std::unique_ptr<Capture> capture = take_capture();
+  Losses& losses = capture->losses;
+  losses.requests_refused = capture->requests_refused.load(std::memory_order_relaxed);
+  losses.oversized = capture->oversized.load(std::memory_order_relaxed);
+  losses.unknown_buffers = unknown_buffers.exchange(0, std::memory_order_relaxed);
+  losses.late_completions = late_completions.exchange(0, std::memory_order_relaxed);
+  losses.buffers_kept = capture->pool->stranded();
+  losses.notes_lost = take_homeless_notes();
+  if (capture->notes) {
+    losses.notes_lost += capture->notes->lost();
+    const TickConverter clock(capture->opened, capture->closed);
+    capture->clock_error_ns = clock.error_ns();
+    try {
+      capture->threads = capture->notes->collect(clock);
+    } catch (const std::bad_alloc&) {
+      losses.notes_lost += capture->notes->count();
+    }
+    capture->notes.reset();
+  }
+  phase.store(Phase::kIdle);
+  return Harvest(capture.release());
+}
+
+void abandon() {
+  if (!take_phase_of_capture()) return;
+  take_capture();
+  phase.store(Phase::kIdle);
+}
+
+bool armed() {
+  const Phase now = phase.load(std::memory_order_relaxed);
+  return now == Phase::kArmed || now == Phase::kRecording || now == Phase::kClosed;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// libaiupti's callbacks.
+
+void on_buffer_requested(uint8_t** buffer, size_t* size, size_t* max_records) noexcept {
+  const Visit visit;
+  Capture* capture = current.load(std::memory_order_seq_cst);
+  const Buffer lent = capture != nullptr ? capture->pool->lend() : Buffer{};
+  if (capture != nullptr && lent.data == nullptr) capture->requests_refused.fetch_add(1, std::memory_order_relaxed);
+  if (buffer != nullptr) *buffer = lent.data;
+  if (size != nullptr) *size = lent.size;
+  if (max_records != nullptr) *max_records = capture != nullptr ? capture->config.max_records : 0;
+}
+
+void on_buffer_completed(uint8_t* buffer, size_t /*size*/, size_t valid) noexcept {
+  const Visit visit;
+  Capture* capture = current.load(std::memory_order_seq_cst);
+  if (capture != nullptr && capture->pool->contains(buffer)) {
+    switch (capture->pool->complete(buffer, valid)) {
+      case Pool::Completion::kTaken:
+        return;
+      case Pool::Completion::kOversized:
+        capture->oversized.fetch_add(1, std::memory_order_relaxed);
+        return;
+      case Pool::Completion::kUnknown:
+        unknown_buffers.fetch_add(1, std::memory_order_relaxed);
+        return;
+    }
+  }
+  (find_in_attic(buffer) ? late_completions : unknown_buffers).fetch_add(1, std::memory_order_relaxed);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What was harvested.
+
+Harvest::Impl::~Impl() {
+  if (pool == nullptr) return;
+  if (pool->stranded() == 0) {
+    bool in_attic = false;
+    for (const AtticPlace& place : attic) in_attic |= place.pool.load(std::memory_order_relaxed) == pool;
+    if (!in_attic) {
+      delete pool;
+      return;
+    }
+  }
+  pool->drop_records();
+  for (AtticPlace& place : attic) {
+    // Release: partner is the acquire in sweep_attic().
+    if (place.pool.load(std::memory_order_relaxed) == pool) place.abandoned.store(true, std::memory_order_release);
+  }
+}
+
+void Harvest::Delete::operator()(Impl* impl) const { delete impl; }
+
+Harvest::Harvest() = default;
+Harvest::Harvest(Impl* impl) : impl_(impl) {}
+Harvest::Harvest(Harvest&&) noexcept = default;
+Harvest& Harvest::operator=(Harvest&&) noexcept = default;
+Harvest::~Harvest() = default;
+
+std::span<const Buffer> Harvest::buffers() const { return impl_ ? impl_->pool->buffers() : std::span<const Buffer>(); }
+
+std::span<const ThreadNotes> Harvest::threads() const {
+  return impl_ ? std::span<const ThreadNotes>(impl_->threads) : std::span<const ThreadNotes>();
+}
+
+const Losses& Harvest::losses() const {
+  static constexpr Losses kNone{};
+  return impl_ ? impl_->losses : kNone;
+}
+
+double Harvest::clock_error_ns() const { return impl_ ? impl_->clock_error_ns : 0; }
+
+void Harvest::forget_notes() {
+  if (impl_) std::vector<ThreadNotes>().swap(impl_->threads);
+}
+
+}  // namespace kineto_spyre::capture

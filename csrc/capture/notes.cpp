@@ -1,0 +1,301 @@
+#include "capture/notes.h"
+
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace kineto_spyre::capture {
+namespace {
+
+constexpr uint64_t kHeader = 7;  // beside NoteKind + 1
+constexpr int kKindBits = 3;
+
+constexpr uint64_t word_of(NoteKind kind, uint64_t id) { return (id << kKindBits) | (static_cast<uint64_t>(kind) + 1); }
+
+}  // namespace
+
+bool NoteStore::map(size_t budget_bytes, std::string* error) {
+  const size_t blocks = std::max<size_t>(1, budget_bytes / kBlockBytes);
+  return blocks_.map(blocks * kBlockBytes, kBlockBytes, error) &&
+         threads_.map(kMaxThreads * sizeof(Thread), sizeof(Thread), error);
+}
+
+void NoteStore::touch_ahead(size_t bytes) noexcept {
+  blocks_.touch_ahead(bytes);
+  threads_.touch_ahead(kBlockBytes);
+}
+
+NoteStore::Thread* NoteStore::enter(uint32_t tid) noexcept {
+  const size_t offset = threads_.take();
+  if (offset == Reserve::kEnd) return nullptr;
+  auto* thread = reinterpret_cast<Thread*>(threads_.data() + offset);
+  thread->tid = tid;
+  return thread;
+}
+
+NoteStore::Room NoteStore::take(Thread* thread) noexcept {
+  uint32_t block = waiting_.pop(successors());
+  uint32_t used = 1;
+  if (block != IndexStack::kNone) {
+    used = link(block).used;
+  } else {
+    const size_t offset = blocks_.take();
+    if (offset == Reserve::kEnd) return {};
+    block = static_cast<uint32_t>(offset / kBlockBytes);
+  }
+  PackedNote* begin = notes(block) + used;
+  *begin = {thread->stretches++, (static_cast<uint64_t>(thread - threads()) << kKindBits) | kHeader};
+  return {begin + 1, notes(block) + kBlockNotes};
+}
+
+void NoteStore::give_back(Room rest) noexcept {
+  if (rest.end - rest.begin < 2) return;  // no room for a header and a note
+  const auto block = static_cast<uint32_t>((reinterpret_cast<uint8_t*>(rest.end) - blocks_.data()) / kBlockBytes - 1);
+  link(block).used = static_cast<uint32_t>(rest.begin - notes(block));
+  waiting_.push(block, successors());
+}
+
+template <class Visitor>
+void NoteStore::for_each_stretch(Visitor visit) const {
+  const auto blocks = static_cast<uint32_t>(blocks_.used() / kBlockBytes);
+  for (uint32_t block = 0; block < blocks; ++block) {
+    const PackedNote* note = notes(block) + 1;
+    const PackedNote* end = notes(block) + kBlockNotes;
+    while (note != end && note->word != 0) {
+      const PackedNote& header = *note++;
+      const PackedNote* first = note;
+      while (note != end && note->word != 0 && (note->word & 7) != kHeader) ++note;
+      visit(static_cast<size_t>(header.word >> kKindBits), header.stamp, first, note);
+    }
+  }
+}
+
+uint64_t NoteStore::count() const noexcept {
+  uint64_t count = 0;
+  for_each_stretch([&](size_t, uint64_t, const PackedNote* first, const PackedNote* end) {
+    count += static_cast<uint64_t>(end - first);
+  });
+  return count;
+}
+
+uint64_t NoteStore::lost() const noexcept {
+  uint64_t lost = 0;
+  for (size_t i = 0; i < threads_.used() / sizeof(Thread); ++i) lost += threads()[i].lost;
+  return lost;
+}
+
+std::vector<ThreadNotes> NoteStore::collect(const TickConverter& clock) const {
+  struct Stretch {
+    uint64_t number;
+    const PackedNote* first;
+    const PackedNote* end;
+  };
+  const size_t entered = threads_.used() / sizeof(Thread);
+  std::vector<std::vector<Stretch>> stretches(entered);
+  for_each_stretch([&](size_t thread, uint64_t number, const PackedNote* first, const PackedNote* end) {
+    stretches[thread].push_back({number, first, end});
+  });
+
+  std::vector<ThreadNotes> result(entered);
+  for (size_t i = 0; i < entered; ++i) {
+    // Blocks are in the order in which they were taken, but a rest that waited may be older than the block before it.
+    std::ranges::sort(stretches[i], {}, &Stretch::number);
+    size_t count = 0;
+    for (const Stretch& stretch : stretches[i]) count += static_cast<size_t>(stretch.end - stretch.first);
+    result[i].tid = static_cast<int32_t>(threads()[i].tid);
+    result[i].lost = threads()[i].lost;
+    result[i].notes.reserve(count);
+    for (const Stretch& stretch : stretches[i]) {
+      for (const PackedNote* note = stretch.first; note != stretch.end; ++note) {
+        result[i].notes.push_back(
+            {clock.to_ns(note->stamp), note->word >> kKindBits, static_cast<NoteKind>((note->word & 7) - 1)});
+      }
+    }
+  }
+  return result;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct alignas(64) Slot {
+  std::atomic<uint32_t> inside;     // 1 while its thread may write
+  std::atomic<uint32_t> successor;  // for free_slots
+  // What follows is the thread's own; close_notes() reads nothing of it.
+  uint32_t window;  // in which `at` may be written to by the short way; at first none, for `at` is `end`
+  uint32_t known;   // in which `thread` is entered
+  PackedNote* at;
+  PackedNote* end;
+  NoteStore* store;
+  NoteStore::Thread* thread;
+};
+static_assert(sizeof(Slot) == 64);
+
+// The gate's value between windows, and a number that no window has.
+constexpr uint32_t kClosed = 0;
+constexpr uint32_t kNever = 1;
+
+constexpr uint32_t kSlots = 16 * 1024;  // threads that have made notes and live, at one time
+constinit Slot slots[kSlots];
+constinit std::atomic<uint32_t> slots_used{0};
+constinit IndexStack free_slots;
+std::atomic<uint32_t>& successor_of_slot(uint32_t index) { return slots[index].successor; }
+
+// Static TLS: the address is a constant away from the thread pointer, and there is nothing to allocate or to call.
+__attribute__((tls_model("initial-exec"))) constinit thread_local Slot* my_slot = nullptr;
+pthread_key_t thread_end;
+
+alignas(64) constinit std::atomic<uint32_t> gate{kClosed};
+constinit std::atomic<NoteStore*> open_store{nullptr};
+constinit std::atomic<uint64_t> homeless{0};
+constinit uint32_t windows = kNever;  // by whoever opens
+constinit bool short_way = false;     // written before the gate opens for the first time
+
+bool has_membarrier() noexcept { return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0; }
+
+Slot* take_slot() noexcept {
+  uint32_t index = free_slots.pop(successor_of_slot);
+  if (index == IndexStack::kNone) {
+    if (slots_used.load(std::memory_order_relaxed) >= kSlots) return nullptr;
+    // Sequentially consistent, as is the load in close_notes(): either that sees this slot, or the thread sees the
+    // closed gate (see note_long_way).
+    index = slots_used.fetch_add(1, std::memory_order_seq_cst);
+    if (index >= kSlots) return nullptr;
+  }
+  return &slots[index];
+}
+
+// From here until leave() the window that is returned stays as it is, if it is one.
+uint32_t enter_with_fence(Slot* slot) noexcept {
+  slot->inside.exchange(1, std::memory_order_seq_cst);
+  return gate.load(std::memory_order_seq_cst);
+}
+// Release: the notes; partner is the acquire in close_notes().
+void leave(Slot* slot) noexcept { slot->inside.store(0, std::memory_order_release); }
+
+void at_thread_end(void* value) noexcept {
+  auto* slot = static_cast<Slot*>(value);
+  const uint32_t window = enter_with_fence(slot);
+  if (window != kClosed && window == slot->known && slot->at != nullptr) slot->store->give_back({slot->at, slot->end});
+  slot->known = slot->window = kNever;
+  leave(slot);
+  my_slot = nullptr;
+  free_slots.push(static_cast<uint32_t>(slot - slots), successor_of_slot);
+}
+
+// The first note of a thread or of a window, a full block, and machines without the means for the short way.
+__attribute__((noinline, cold)) void note_long_way(uint64_t word) noexcept {
+  Slot* slot = my_slot;
+  if (slot == nullptr) {
+    slot = take_slot();
+    if (slot == nullptr) {
+      homeless.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    if (pthread_setspecific(thread_end, slot) != 0) {  // no memory: the slot would never come back
+      free_slots.push(static_cast<uint32_t>(slot - slots), successor_of_slot);
+      homeless.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    my_slot = slot;
+  }
+
+  const uint32_t window = enter_with_fence(slot);
+  if (window != kClosed) {
+    if (slot->known != window) {
+      slot->store = open_store.load(std::memory_order_relaxed);  // written before the gate opened, read after
+      slot->thread = slot->store->enter(static_cast<uint32_t>(syscall(SYS_gettid)));
+      slot->at = slot->end = nullptr;
+      slot->known = window;
+      slot->window = short_way ? window : kNever;
+    }
+    if (slot->thread == nullptr) {
+      homeless.fetch_add(1, std::memory_order_relaxed);
+    } else {
+      if (slot->at == slot->end && slot->thread->lost == 0) {
+        const NoteStore::Room room = slot->store->take(slot->thread);
+        slot->at = room.begin;
+        slot->end = room.end;
+      }
+      if (slot->at != slot->end) {
+        *slot->at++ = {ticks(), word};
+      } else {
+        ++slot->thread->lost;
+      }
+    }
+  }
+  leave(slot);
+}
+
+inline void note(NoteKind kind, uint64_t id) noexcept {
+  // Relaxed: off is off a moment sooner or later; what counts is the load below.
+  if (gate.load(std::memory_order_relaxed) == kClosed) [[likely]]
+    return;
+  Slot* slot = my_slot;
+  if (slot == nullptr) [[unlikely]]
+    return note_long_way(word_of(kind, id));
+  slot->inside.store(1, std::memory_order_relaxed);
+  // The processor's part of this fence is the membarrier in close_notes().
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (gate.load(std::memory_order_relaxed) == slot->window && slot->at != slot->end) [[likely]] {
+    *slot->at++ = {fast_ticks(), word_of(kind, id)};
+    return leave(slot);
+  }
+  leave(slot);
+  note_long_way(word_of(kind, id));
+}
+
+}  // namespace
+
+bool prepare_notes() noexcept {
+  static const bool ready = [] {
+    short_way = has_fast_ticks() && has_membarrier();
+    return pthread_key_create(&thread_end, at_thread_end) == 0;
+  }();
+  return ready;
+}
+
+void open_notes(NoteStore* store) noexcept {
+  open_store.store(store, std::memory_order_relaxed);
+  if (++windows == kClosed) windows = kNever + 1;
+  // Release and sequentially consistent: the store, and `short_way`; partner is the load in enter_with_fence().
+  gate.store(windows, std::memory_order_seq_cst);
+}
+
+void close_notes() noexcept {
+  if (gate.exchange(kClosed, std::memory_order_seq_cst) == kClosed) return;
+  if (short_way) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  const uint32_t used = std::min(slots_used.load(std::memory_order_seq_cst), kSlots);
+  for (uint32_t i = 0; i < used; ++i) {
+    // Sequentially consistent for the long way; its acquire is the partner of the release in leave().
+    while (slots[i].inside.load(std::memory_order_seq_cst) != 0) sched_yield();
+  }
+}
+
+uint64_t take_homeless_notes() noexcept { return homeless.exchange(0, std::memory_order_relaxed); }
+
+void forget_notes_after_fork() noexcept {
+  gate.store(kClosed, std::memory_order_relaxed);
+  const uint32_t used = std::min(slots_used.load(std::memory_order_relaxed), kSlots);
+  for (uint32_t i = 0; i < used; ++i) {
+    slots[i].inside.store(0, std::memory_order_relaxed);
+    slots[i].known = slots[i].window = 0;
+  }
+  free_slots.clear();
+  slots_used.store(0, std::memory_order_relaxed);
+  if (my_slot != nullptr) pthread_setspecific(thread_end, nullptr);
+  my_slot = nullptr;
+  homeless.store(0, std::memory_order_relaxed);
+}
+
+void note_op_begin(uint64_t id) noexcept { note(NoteKind::kOpBegin, id); }
+void note_op_end() noexcept { note(NoteKind::kOpEnd, 0); }
+void note_user_begin(uint64_t id) noexcept { note(NoteKind::kUserBegin, id); }
+void note_user_end() noexcept { note(NoteKind::kUserEnd, 0); }
+
+}  // namespace kineto_spyre::capture

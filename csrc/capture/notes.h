@@ -1,0 +1,118 @@
+// What application threads note: when an op, or a record_function range, began and ended.
+//
+// Memory map. A session has two reserves: blocks of 1,023 notes, and a table of the threads that made notes. A thread
+// writes to a block of its own, from its first zero to its end, and then takes the next one; when the thread ends, the
+// rest of its block waits for another thread, so that ten thousand short threads share a few blocks.
+//
+//    block   | link | header of A | note | note | ... | header of B | note | 0 0 0 ...        16 bytes each
+//    note    [ stamp | id << 3, kind ]
+//    header  [ which stretch of its thread this is | number of the thread << 3, kHeader ]
+//    threads | tid, lost | tid, lost | ...
+//
+// Nothing else is written down: fresh memory is zero and no note is (kinds count from 1), so the notes of a block end
+// at the first zero. What there is no room for is counted, and a thread that lost one note makes no further one in this
+// window: what is kept is an exact beginning of what the thread did.
+//
+// A thread's own state is a slot: 64 bytes of static memory, so that it outlives every session and no thread is ever
+// left with a pointer to something freed. A slot is taken at a thread's first note and given back when the thread ends.
+//
+// Opening and closing. The gate is 0, or the number of the window that is open; each window has a number of its own.
+// Off is one relaxed load and a branch. On, the thread and whoever closes the window shake hands (Dekker):
+//
+//    thread                                     close()
+//    inside = 1                                 gate = 0
+//    (compiler fence)                           membarrier(): a full fence in every running thread of this process
+//    if gate is my window: write the note       wait until inside == 0        (acquire)
+//    inside = 0                 (release)       from here on the notes are whole, and nobody adds to them
+//
+// Either the thread loads the gate after the fence that membarrier put into it: then it sees 0 and writes nothing. Or
+// before: then its store to inside came before that fence too, close() sees it, and waits. So a note needs no fence.
+// Where there is no membarrier, or no cheap counter (clock.h), a slot's `window` is never set to the open one: every
+// note then goes the long way, which has a fence and takes any clock.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "capture/capture.h"
+#include "capture/clock.h"
+#include "capture/index_stack.h"
+#include "capture/reserve.h"
+
+namespace kineto_spyre::capture {
+
+struct PackedNote {
+  uint64_t stamp;  // ticks
+  uint64_t word;   // 61 bits of id, 3 of kind
+};
+static_assert(sizeof(PackedNote) == 16);
+
+// The memory of one session's notes.
+class NoteStore {
+ public:
+  struct Thread {
+    uint32_t tid;
+    uint32_t stretches;  // how often it took room
+    uint64_t lost;
+  };
+  struct Room {
+    PackedNote* begin = nullptr;
+    PackedNote* end = nullptr;
+  };
+
+  bool map(size_t budget_bytes, std::string* error);
+  void touch_ahead(size_t bytes) noexcept;
+
+  // Enters the calling thread; null if the table is full.
+  Thread* enter(uint32_t tid) noexcept;
+  // Room for notes of `thread`, its header written. No room: begin is null.
+  Room take(Thread* thread) noexcept;
+  // A thread ended: what it has not used serves another one.
+  void give_back(Room rest) noexcept;
+
+  // The rest is for after the window was closed.
+  uint64_t count() const noexcept;  // notes that were kept
+  uint64_t lost() const noexcept;
+  // By thread, in the order in which the threads made their first notes. Throws std::bad_alloc.
+  std::vector<ThreadNotes> collect(const TickConverter& clock) const;
+
+ private:
+  static constexpr size_t kBlockBytes = 16 * 1024;
+  static constexpr size_t kBlockNotes = kBlockBytes / sizeof(PackedNote);
+  static constexpr size_t kMaxThreads = 64 * 1024;
+  struct Link {
+    std::atomic<uint32_t> successor;  // for waiting_
+    uint32_t used;                    // where the rest of a waiting block begins
+    uint64_t unused;
+  };
+  static_assert(sizeof(Link) == sizeof(PackedNote));
+
+  Link& link(uint32_t block) const noexcept { return *reinterpret_cast<Link*>(blocks_.data() + block * kBlockBytes); }
+  PackedNote* notes(uint32_t block) const noexcept { return reinterpret_cast<PackedNote*>(&link(block)); }
+  auto successors() const noexcept {
+    return [this](uint32_t block) -> std::atomic<uint32_t>& { return link(block).successor; };
+  }
+  Thread* threads() const noexcept { return reinterpret_cast<Thread*>(threads_.data()); }
+  // Calls visit(thread number, stretch, first note, end) for each stretch of each block.
+  template <class Visitor>
+  void for_each_stretch(Visitor visit) const;
+
+  Reserve blocks_;
+  Reserve threads_;
+  alignas(64) IndexStack waiting_;
+};
+
+// Once per process: readies threads' slots. False if notes can't be had on this system.
+bool prepare_notes() noexcept;
+// Notes go to *store until close_notes(), which returns when the store is complete and nobody looks at it any more.
+void open_notes(NoteStore* store) noexcept;
+void close_notes() noexcept;
+// Notes that were lost because their thread found no slot or no place in the table, since the last call.
+uint64_t take_homeless_notes() noexcept;
+// In a child, right after fork(): off, and no thread but the calling one.
+void forget_notes_after_fork() noexcept;
+
+}  // namespace kineto_spyre::capture

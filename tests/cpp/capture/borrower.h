@@ -1,0 +1,111 @@
+// Stands in for libaiupti: a thread that writes to the buffers it was lent, and counts what it could not write.
+//
+// Each record says who wrote it and which of its records it is, and carries a checksum of that: a torn, doubled, lost or
+// misplaced record shows. Producers know what they produced; the test compares.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "capture/capture.h"
+
+namespace kineto_spyre::capture::testing {
+
+struct TestRecord {
+  uint64_t producer;
+  uint64_t sequence;
+  uint64_t filling[9];
+  uint64_t checksum;
+};
+static_assert(sizeof(TestRecord) == 96);
+
+inline uint64_t mix(uint64_t x) {
+  x ^= x >> 31;
+  x *= 0x9e3779b97f4a7c15u;
+  return x ^ (x >> 29);
+}
+
+inline void fill(TestRecord& record, uint64_t producer, uint64_t sequence) {
+  record.producer = producer;
+  record.sequence = sequence;
+  uint64_t sum = mix(producer) ^ mix(sequence);
+  for (uint64_t& word : record.filling) sum += word = mix(sum);
+  record.checksum = sum;
+}
+
+inline bool whole(const TestRecord& record) {
+  TestRecord expected;
+  fill(expected, record.producer, record.sequence);
+  return std::memcmp(&record, &expected, sizeof(record)) == 0;
+}
+
+class Borrower {
+ public:
+  explicit Borrower(uint64_t producer) : producer_(producer) {}
+
+  void write() {
+    if (room_ < sizeof(TestRecord)) {
+      give_back();
+      size_t max_records = 0;
+      on_buffer_requested(&buffer_, &size_, &max_records);
+      room_ = buffer_ != nullptr ? size_ : 0;
+    }
+    const uint64_t sequence = produced_++;
+    if (room_ < sizeof(TestRecord)) {
+      ++lost_;
+      return;
+    }
+    fill(*reinterpret_cast<TestRecord*>(buffer_ + (size_ - room_)), producer_, sequence);
+    room_ -= sizeof(TestRecord);
+  }
+
+  void give_back() {
+    if (buffer_ != nullptr) on_buffer_completed(buffer_, size_, size_ - room_);
+    buffer_ = nullptr;
+    size_ = room_ = 0;
+  }
+
+  uint64_t produced() const { return produced_; }
+  uint64_t lost() const { return lost_; }
+
+ private:
+  uint64_t producer_;
+  uint64_t produced_ = 0;
+  uint64_t lost_ = 0;
+  uint8_t* buffer_ = nullptr;
+  size_t size_ = 0;
+  size_t room_ = 0;
+};
+
+// What was delivered, checked record by record.
+struct Delivered {
+  std::map<uint64_t, uint64_t> records;  // by producer
+  std::map<uint64_t, uint64_t> next;     // sequence number that may come next, by producer
+  uint64_t torn = 0;
+  uint64_t inversions = 0;  // also doubled ones
+
+  void add(const Buffer& buffer) {
+    for (size_t at = 0; at + sizeof(TestRecord) <= buffer.valid; at += sizeof(TestRecord)) {
+      const auto& record = *reinterpret_cast<const TestRecord*>(buffer.data + at);
+      if (!whole(record)) {
+        ++torn;
+        continue;
+      }
+      uint64_t& expected = next[record.producer];
+      inversions += record.sequence < expected;
+      expected = record.sequence + 1;
+      ++records[record.producer];
+    }
+  }
+  uint64_t total() const {
+    uint64_t sum = 0;
+    for (const auto& [producer, count] : records) sum += count;
+    return sum;
+  }
+};
+
+}  // namespace kineto_spyre::capture::testing

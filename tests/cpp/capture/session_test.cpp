@@ -1,0 +1,130 @@
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "borrower.h"
+#include "catch2/catch.hpp"
+
+using namespace kineto_spyre::capture;
+using namespace kineto_spyre::capture::testing;
+
+namespace {
+
+Config small() {
+  Config config;
+  config.budget_bytes = 4 << 20;
+  return config;
+}
+
+Harvest finish() {
+  close_window();
+  return harvest();
+}
+
+}  // namespace
+
+TEST_CASE("a session delivers what was written to its buffers, and the notes of its threads") {
+  std::string error;
+  REQUIRE(prepare(small(), &error));
+  CHECK(armed());
+  open_window();
+  Borrower borrower(7);
+  note_op_begin(41);
+  for (int i = 0; i < 10'000; ++i) borrower.write();
+  note_op_end();
+  note_user_begin(42);
+  note_user_end();
+  borrower.give_back();
+  const Harvest harvest = finish();
+
+  Delivered delivered;
+  for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
+  CHECK(delivered.records[7] == 10'000);
+  CHECK(delivered.torn == 0);
+  CHECK(delivered.inversions == 0);
+  REQUIRE(harvest.threads().size() == 1);
+  const ThreadNotes& notes = harvest.threads()[0];
+  REQUIRE(notes.notes.size() == 4);
+  CHECK(notes.notes[0].id == 41);
+  CHECK(notes.notes[0].kind == NoteKind::kOpBegin);
+  CHECK(notes.notes[1].kind == NoteKind::kOpEnd);
+  CHECK(notes.notes[2].id == 42);
+  CHECK(notes.notes[2].kind == NoteKind::kUserBegin);
+  CHECK(notes.notes[3].kind == NoteKind::kUserEnd);
+  for (size_t i = 1; i < 4; ++i) CHECK(notes.notes[i - 1].ns <= notes.notes[i].ns);
+  CHECK(harvest.losses().notes_lost == 0);
+  CHECK(harvest.losses().requests_refused == 0);
+  CHECK(!armed());
+}
+
+TEST_CASE("of a burst of 1,500 records a capacity of 1,024 delivers the first 1,024, and the next session is clean") {
+  for (const int burst : {1500, 1000}) {
+    Config config;
+    config.budget_bytes = config.buffer_bytes = 1024 * sizeof(TestRecord);
+    std::string error;
+    REQUIRE(prepare(config, &error));
+    open_window();
+    Borrower borrower(1);
+    for (int i = 0; i < burst; ++i) borrower.write();
+    borrower.give_back();
+    const Harvest harvest = finish();
+
+    Delivered delivered;
+    for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
+    CHECK(delivered.records[1] == (burst == 1500 ? 1024 : 1000));
+    CHECK(delivered.next[1] == (burst == 1500 ? 1024 : 1000));
+    CHECK(borrower.lost() == (burst == 1500 ? 476 : 0));
+    CHECK(harvest.losses().requests_refused == (burst == 1500 ? 476 : 0));
+  }
+}
+
+TEST_CASE("records of the warm-up are thrown away and their buffers lent again") {
+  Config config;
+  config.budget_bytes = 8 * 64 * 1024;
+  config.buffer_bytes = 64 * 1024;
+  std::string error;
+  REQUIRE(prepare(config, &error));
+  Borrower early(1);
+  for (int i = 0; i < 100'000; ++i) early.write();  // far more than there is room for
+  early.give_back();
+  note_op_begin(1);
+  open_window();
+  Borrower borrower(2);
+  for (int i = 0; i < 1000; ++i) borrower.write();
+  borrower.give_back();
+  const Harvest harvest = finish();
+
+  Delivered delivered;
+  for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
+  CHECK(delivered.records[1] == 0);
+  CHECK(delivered.records[2] == 1000);
+  CHECK(harvest.losses().requests_refused == 0);
+  CHECK(harvest.threads().empty());
+}
+
+TEST_CASE("a second capture is refused with a sentence while one is under way") {
+  std::string error;
+  REQUIRE(prepare(small(), &error));
+  CHECK_FALSE(prepare(small(), &error));
+  CHECK(error.find("one at a time") != std::string::npos);
+  abandon();
+  CHECK(prepare(small(), &error));
+  abandon();
+  CHECK_FALSE(armed());
+}
+
+TEST_CASE("out of order calls do nothing") {
+  open_window();
+  close_window();
+  CHECK(harvest().buffers().empty());
+  abandon();
+  note_op_begin(1);
+  note_op_end();
+  uint8_t* buffer = nullptr;
+  size_t size = 1;
+  size_t max_records = 1;
+  on_buffer_requested(&buffer, &size, &max_records);
+  CHECK(buffer == nullptr);
+  CHECK(size == 0);
+  CHECK(harvest().threads().empty());
+}
