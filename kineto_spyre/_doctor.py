@@ -35,7 +35,7 @@ def _autoload_off() -> str | None:
 
 
 def _row(label: str, value: object) -> None:
-    print(f"  {label:<22}{value}")
+    print(f"  {label:<24}{value}")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -112,11 +112,11 @@ def _print_records(records: dict[str, object]) -> None:
     if not records:
         return
     print("Sizes of libaiupti's records, in bytes")
-    print(f"  {'kind':<22}{'built for':>10}{'seen':>8}")
+    print(f"  {'kind':<24}{'built for':>10}{'seen':>8}")
     for kind, sizes in records.items():
         built = sizes.get("built") if isinstance(sizes, dict) else sizes
         seen = sizes.get("seen") if isinstance(sizes, dict) else None
-        print(f"  {kind:<22}{built or '-':>10}{seen or '-':>8}")
+        print(f"  {kind:<24}{built or '-':>10}{seen or '-':>8}")
 
 
 def _try_emulated() -> None:
