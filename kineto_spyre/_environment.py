@@ -67,7 +67,7 @@ VARIABLES = (
         _is_count(1, 600_000),
     ),
 )
-_BUILD_TIME = ("KINETO_SPYRE_TORCH_DIR", "KINETO_SPYRE_TORCH", "KINETO_SPYRE_TESTS")
+BUILD_TIME = ("KINETO_SPYRE_TORCH_DIR", "KINETO_SPYRE_TORCH", "KINETO_SPYRE_TESTS")
 
 
 def check(environment: Mapping[str, str] = os.environ) -> list[str]:
@@ -75,7 +75,7 @@ def check(environment: Mapping[str, str] = os.environ) -> list[str]:
     known = {v.name: v for v in VARIABLES}
     sentences = []
     for name, value in sorted(environment.items()):
-        if not name.startswith(PREFIX) or name in _BUILD_TIME:
+        if not name.startswith(PREFIX) or name in BUILD_TIME:
             continue
         variable = known.get(name)
         if variable is None:

@@ -1,0 +1,34 @@
+"""The Python code of the how-to pages runs, each page from top to bottom."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+
+CHECKOUT = pathlib.Path(__file__).parents[3]
+PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs" / "howto").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs(run_python, page):
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert blocks, f"{page.name} has no code"
+    run_python("\n".join(blocks), env={"KINETO_LOG_LEVEL": "6"})
+
+
+def test_pages_link_to_files_that_are_there():
+    for page in [*PAGES, *CHECKOUT.glob("docs/*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_lists_every_variable():
+    from kineto_spyre import _environment
+
+    text = (CHECKOUT / "README.md").read_text()
+    for variable in _environment.VARIABLES:
+        assert f"`{variable.name}`" in text
+    for name in re.findall(r"`(KINETO_SPYRE_\w+)", text):
+        assert name in {v.name for v in _environment.VARIABLES} | set(_environment.BUILD_TIME)
