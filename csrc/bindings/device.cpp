@@ -1,0 +1,37 @@
+// kineto_spyre._device: PyTorch's device "spyre". Importing it registers nothing; install() does.
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <pybind11/pybind11.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/Generator.h>
+
+#include "device/device.h"
+#include "device/runtime.h"
+
+namespace py = pybind11;
+namespace device = kineto_spyre::device;
+
+PYBIND11_MODULE(_device, m) {
+  // c10's errors become what torch's own do: torch.OutOfMemoryError, torch.AcceleratorError, RuntimeError ...
+  py::register_exception_translator([](std::exception_ptr e) {
+    try {
+      if (e) std::rethrow_exception(e);
+    } catch (const c10::Error& error) {
+      torch::translate_exception_to_python(e);
+    }
+  });
+  m.def("install", &device::install, py::arg("measure"));
+  m.def("installed", &device::installed);
+  m.def("in_bad_fork", &device::in_bad_fork);
+  m.def("device_count", [] { return int{device::device_count()}; });
+  m.def("default_generator", [](int index) {
+    const auto& generator = at::detail::getPrivateUse1Hooks().getDefaultGenerator(static_cast<c10::DeviceIndex>(index));
+    return py::reinterpret_steal<py::object>(THPGenerator_Wrap(generator));
+  });
+  m.def("properties", [](int index) {
+    spyreDeviceProperties_t p{};
+    device::check(spyreGetDeviceProperties(device::resolve(static_cast<c10::DeviceIndex>(index)), &p),
+                  "asking for a device's properties");
+    return py::dict(py::arg("name") = std::string(p.name), py::arg("total_memory") = p.memory_total,
+                    py::arg("cores") = p.cores, py::arg("scratchpad_bytes_per_core") = p.scratchpad_bytes_per_core);
+  });
+}

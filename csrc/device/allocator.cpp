@@ -1,0 +1,328 @@
+#include "device/allocator.h"
+
+#include <c10/util/Exception.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "device/runtime.h"
+
+namespace kineto_spyre::device {
+
+constinit thread_local int8_t kernel_device = -1;
+
+namespace {
+
+using c10::CachingAllocator::StatArray;
+using c10::CachingAllocator::StatType;
+using c10::CachingDeviceAllocator::DeviceStats;
+
+constexpr size_t kMinBlock = 512;
+constexpr size_t kSmallLimit = size_t{1} << 20;  // larger requests come from the large set
+constexpr size_t kSmallSegment = size_t{2} << 20;
+constexpr size_t kLargeSegment = size_t{20} << 20;  // for requests below kLargeLimit
+constexpr size_t kLargeLimit = size_t{10} << 20;
+constexpr size_t kLargeRounding = size_t{2} << 20;
+
+constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+struct Pool;
+
+struct Block {
+  Pool* pool;
+  std::byte* data;
+  size_t size;
+  size_t requested = 0;
+  bool small;
+  bool free = true;
+  Block* previous = nullptr;  // neighbours within the segment
+  Block* next = nullptr;
+};
+
+struct BySize {
+  bool operator()(const Block* a, const Block* b) const {
+    return a->size != b->size ? a->size < b->size : a->data < b->data;
+  }
+};
+
+void add(StatArray& stat, const Block& b, int64_t amount) {
+  for (const StatType type : {StatType::AGGREGATE, b.small ? StatType::SMALL_POOL : StatType::LARGE_POOL}) {
+    auto& s = stat[static_cast<size_t>(type)];
+    amount >= 0 ? s.increase(amount) : s.decrease(-amount);
+  }
+}
+
+int64_t current(const StatArray& stat) { return stat[static_cast<size_t>(StatType::AGGREGATE)].current; }
+
+void free_block(void* context);
+
+struct Pool {
+  c10::DeviceIndex device;
+  std::mutex mutex;
+  std::set<Block*, BySize> free_small, free_large;
+  DeviceStats stats;
+
+  std::set<Block*, BySize>& free_set(bool small) { return small ? free_small : free_large; }
+
+  void put(Block* b) {
+    free_set(b->small).insert(b);
+    if (b->previous || b->next) {
+      add(stats.inactive_split, *b, 1);
+      add(stats.inactive_split_bytes, *b, static_cast<int64_t>(b->size));
+    }
+  }
+  void take(Block* b) {
+    free_set(b->small).erase(b);
+    if (b->previous || b->next) {
+      add(stats.inactive_split, *b, -1);
+      add(stats.inactive_split_bytes, *b, -static_cast<int64_t>(b->size));
+    }
+  }
+
+  // A new segment as one free block that is in no set yet; null if the device has no room.
+  Block* segment(size_t bytes, bool small) {
+    void* address = nullptr;
+    const spyreError_t error = spyreMalloc(device, bytes, current_handle(device), &address);
+    if (error == SPYRE_ERROR_OUT_OF_MEMORY) return nullptr;
+    check(error, "allocating memory");
+    auto* b = new Block{.pool = this, .data = static_cast<std::byte*>(address), .size = bytes, .small = small};
+    add(stats.segment, *b, 1);
+    add(stats.reserved_bytes, *b, static_cast<int64_t>(bytes));
+    ++stats.num_device_alloc;
+    return b;
+  }
+
+  // Gives whole free segments back to the runtime. Returns whether there were any.
+  bool release_cached() {
+    bool any = false;
+    for (auto* set : {&free_small, &free_large}) {
+      for (auto it = set->begin(); it != set->end();) {
+        Block* b = *it;
+        if (b->previous || b->next) {
+          ++it;
+          continue;
+        }
+        it = set->erase(it);
+        add(stats.segment, *b, -1);
+        add(stats.reserved_bytes, *b, -static_cast<int64_t>(b->size));
+        ++stats.num_device_free;
+        const spyreError_t error = spyreFree(device, b->data);
+        delete b;
+        check(error, "freeing memory");
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  Block* allocate(size_t requested) {
+    const size_t size = round_up(requested, kMinBlock);
+    const bool small = size <= kSmallLimit;
+    std::unique_lock lock(mutex);
+    auto& set = free_set(small);
+    Block key{.pool = this, .data = nullptr, .size = size, .small = small};
+    Block* b = nullptr;
+    if (const auto it = set.lower_bound(&key); it != set.end()) {
+      b = *it;
+      take(b);
+    } else {
+      const size_t bytes = small ? kSmallSegment : size < kLargeLimit ? kLargeSegment : round_up(size, kLargeRounding);
+      b = segment(bytes, small);
+      if (b == nullptr) {
+        ++stats.num_alloc_retries;
+        release_cached();
+        b = segment(bytes, small);
+        if (b == nullptr && bytes > round_up(size, kMinBlock)) b = segment(size, small);
+      }
+      if (b == nullptr) {
+        ++stats.num_ooms;
+        lock.unlock();
+        out_of_memory(requested);
+      }
+    }
+    const size_t rest = b->size - size;
+    if (small ? rest >= kMinBlock : rest > kSmallLimit) {
+      auto* remainder = new Block{.pool = this, .data = b->data + size, .size = rest, .small = small};
+      remainder->previous = b;
+      remainder->next = b->next;
+      if (b->next) b->next->previous = remainder;
+      b->next = remainder;
+      b->size = size;
+      put(remainder);
+    }
+    b->free = false;
+    b->requested = requested;
+    count(*b, 1);
+    const size_t allocated = current(stats.allocated_bytes), reserved = current(stats.reserved_bytes);
+    lock.unlock();
+    c10::reportMemoryUsageToProfiler(b->data, static_cast<int64_t>(b->size), allocated, reserved,
+                                     c10::Device(kSpyre, device));
+    return b;
+  }
+
+  void free(Block* b) {
+    const auto size = static_cast<int64_t>(b->size);
+    void* const data = b->data;
+    std::unique_lock lock(mutex);
+    count(*b, -1);
+    b->free = true;
+    if (Block* n = b->next; n && n->free) {
+      take(n);
+      b->size += n->size;
+      b->next = n->next;
+      if (b->next) b->next->previous = b;
+      delete n;
+    }
+    if (Block* p = b->previous; p && p->free) {
+      take(p);
+      p->size += b->size;
+      p->next = b->next;
+      if (p->next) p->next->previous = p;
+      delete b;
+      b = p;
+    }
+    put(b);
+    const size_t allocated = current(stats.allocated_bytes), reserved = current(stats.reserved_bytes);
+    lock.unlock();
+    c10::reportMemoryUsageToProfiler(data, -size, allocated, reserved, c10::Device(kSpyre, device));
+  }
+
+  void count(const Block& b, int sign) {
+    add(stats.allocation, b, sign);
+    add(stats.active, b, sign);
+    add(stats.allocated_bytes, b, sign * static_cast<int64_t>(b.size));
+    add(stats.active_bytes, b, sign * static_cast<int64_t>(b.size));
+    add(stats.requested_bytes, b, sign * static_cast<int64_t>(b.requested));
+  }
+
+  [[noreturn]] void out_of_memory(size_t requested) {
+    uint64_t unused = 0, total = 0;
+    spyreMemGetInfo(device, &unused, &total);
+    size_t allocated, reserved;
+    {
+      std::lock_guard lock(mutex);
+      allocated = current(stats.allocated_bytes);
+      reserved = current(stats.reserved_bytes);
+    }
+    c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(requested), allocated, reserved, c10::Device(kSpyre, device));
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "spyre out of memory. Tried to allocate ", requested,
+                     " bytes. Device spyre:", int{device}, " has a total capacity of ", total, " bytes of which ",
+                     unused, " bytes are free; PyTorch holds ", allocated, " bytes in tensors and ",
+                     reserved - allocated,
+                     " bytes cached. Free tensors, call torch.spyre.empty_cache(), or use smaller ones.");
+  }
+};
+
+std::array<Pool, kMaxDevices>& pools() {
+  static auto* all = [] {
+    auto* made = new std::array<Pool, kMaxDevices>;
+    for (int i = 0; i < kMaxDevices; ++i) (*made)[i].device = static_cast<c10::DeviceIndex>(i);
+    return made;
+  }();
+  return *all;
+}
+
+void free_block(void* context) {
+  auto* b = static_cast<Block*>(context);
+  // In a forked process another thread may have held the mutex when it was forked: what was the parent's stays.
+  if (!forked) b->pool->free(b);
+}
+
+struct SpyreAllocator final : c10::DeviceAllocator {
+  c10::DataPtr allocate(size_t bytes) override { return allocate_on(current_device(), bytes); }
+  void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
+
+  bool initialized() override { return spyreIsInitialized() != 0 && !forked; }
+  void emptyCache(c10::MempoolId_t) override {
+    refuse_in_fork();
+    for (Pool& pool : pools()) {
+      std::lock_guard lock(pool.mutex);
+      pool.release_cached();
+    }
+  }
+  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  DeviceStats getDeviceStats(c10::DeviceIndex device) override {
+    Pool& pool = pools()[resolve(device)];
+    std::lock_guard lock(pool.mutex);
+    return pool.stats;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex device) override {
+    reset(device, [](c10::CachingAllocator::Stat& s) { s.reset_accumulated(); });
+    Pool& pool = pools()[device];
+    std::lock_guard lock(pool.mutex);
+    pool.stats.num_alloc_retries = pool.stats.num_ooms = 0;
+    pool.stats.num_device_alloc = pool.stats.num_device_free = 0;
+  }
+  void resetPeakStats(c10::DeviceIndex device) override {
+    reset(device, [](c10::CachingAllocator::Stat& s) { s.reset_peak(); });
+  }
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
+    uint64_t unused = 0, total = 0;
+    check(spyreMemGetInfo(resolve(device), &unused, &total), "asking for free memory");
+    return {unused, total};
+  }
+
+ private:
+  template <class F>
+  void reset(c10::DeviceIndex device, F f) {
+    Pool& pool = pools()[resolve(device)];
+    std::lock_guard lock(pool.mutex);
+    DeviceStats& s = pool.stats;
+    for (StatArray* array : {&s.allocation, &s.segment, &s.active, &s.inactive_split, &s.allocated_bytes,
+                             &s.reserved_bytes, &s.active_bytes, &s.inactive_split_bytes, &s.requested_bytes}) {
+      for (auto& stat : *array) f(stat);
+    }
+  }
+};
+
+// The CPU's allocator, in front of the one that was there: see the head of allocator.h.
+struct CpuAllocator final : c10::Allocator {
+  c10::Allocator* base = nullptr;
+
+  c10::DataPtr allocate(size_t bytes) override {
+    if (kernel_device < 0) [[likely]]
+      return base->allocate(bytes);
+    c10::DataPtr pointer = allocate_on(kernel_device, bytes);
+    pointer.unsafe_set_device(c10::Device(c10::kCPU));
+    return pointer;
+  }
+  // Only for what was allocated outside of a kernel; a block's context is not its data, which raw_allocate() checks.
+  c10::DeleterFnPtr raw_deleter() const override { return base->raw_deleter(); }
+  void copy_data(void* to, const void* from, size_t bytes) const override { base->copy_data(to, from, bytes); }
+};
+
+CpuAllocator& the_cpu_allocator() {
+  static auto* one = new CpuAllocator;
+  return *one;
+}
+
+}  // namespace
+
+c10::DeviceAllocator* allocator() {
+  static auto* one = new SpyreAllocator;
+  return one;
+}
+
+c10::Allocator* cpu_allocator() { return &the_cpu_allocator(); }
+
+bool is_device_memory(const c10::DataPtr& pointer) { return pointer.get_deleter() == &free_block; }
+
+c10::DataPtr allocate_on(c10::DeviceIndex device, size_t bytes) {
+  const c10::Device on(kSpyre, device);
+  if (bytes == 0) return c10::DataPtr(nullptr, on);
+  refuse_in_fork();
+  Block* b = pools()[device].allocate(bytes);
+  return c10::DataPtr(b->data, b, &free_block, on);
+}
+
+void install_allocators() {
+  // What is the base must have raw_deleter() and the rest of what CPU code expects: it is whatever is in force now.
+  the_cpu_allocator().base = c10::GetAllocator(c10::kCPU);
+  c10::SetAllocator(c10::kCPU, &the_cpu_allocator(), /*priority=*/255);
+  c10::SetAllocator(kSpyre, allocator(), /*priority=*/255);
+}
+
+}  // namespace kineto_spyre::device

@@ -1,0 +1,29 @@
+// PyTorch's device "spyre" (the key PrivateUse1), over the runtime of the emulated Spyre.
+//
+// The door of this room: what the Python bindings call. How the device works:
+//
+//   runtime.h    current device and streams of a thread, the device guard, events
+//   allocator.h  the caching allocator, pinned host memory, and where a CPU kernel's results come to lie
+//   boxed.h      an op: the CPU's kernel on an alias of the device's memory, then its place on the device's timeline
+//   cost.h       what that kernel is called, and the figures from which the cost model knows how long it lasts
+//   hooks.cpp    generators, pinned memory and the rest of what PyTorch asks of an accelerator
+//   autocast.cpp the casts of torch.autocast("spyre")
+//
+// Two rules hold it together: a result equals the CPU's to the last bit, and the host pays for no copy that the program
+// did not ask for.
+#pragma once
+
+#include <cstdint>
+
+namespace kineto_spyre::device {
+
+// Makes "spyre" known to the dispatcher, the allocator and the accelerator tables. Once a process; later calls do
+// nothing. The runtime must have been initialised (spyreInit). `measure` says whether kernels shall report how long
+// their CPU execution took (SPYRE_TIME_MEASURED). Throws c10::Error with a sentence if the runtime is not initialised.
+void install(bool measure);
+bool installed();
+
+// Whether this process was forked from one that used the device: its threads are gone here.
+bool in_bad_fork();
+
+}  // namespace kineto_spyre::device

@@ -1,0 +1,38 @@
+#include <c10/util/Exception.h>
+
+#include <mutex>
+
+#include "device/allocator.h"
+#include "device/boxed.h"
+#include "device/device.h"
+#include "device/hooks.h"
+#include "device/native.h"
+#include "device/runtime.h"
+
+namespace kineto_spyre::device {
+namespace {
+std::mutex mutex;
+bool done = false;
+}  // namespace
+
+bool installed() {
+  const std::lock_guard lock(mutex);
+  return done;
+}
+
+void install(bool measure) {
+  const std::lock_guard lock(mutex);
+  TORCH_CHECK(
+      spyreIsInitialized(),
+      "The emulated Spyre has no devices yet. Call kineto_spyre.emulator.enable() before using spyre in PyTorch.");
+  set_measuring(measure);
+  if (done) return;
+  install_guard();
+  install_allocators();
+  install_hooks();
+  register_native_kernels();
+  register_boxed_kernels();
+  done = true;
+}
+
+}  // namespace kineto_spyre::device

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from typing import Union
+
+import torch
+
+from ... import _device
+
+DeviceLike = Union[torch.device, str, int, None]
+
+
+def index_of(device: DeviceLike) -> int:
+    """The index that `device` names; the current device's for None, "spyre" and a torch.device without an index."""
+    if device is None:
+        return int(torch._C._accelerator_getDeviceIndex())
+    if isinstance(device, int):
+        index = device
+    else:
+        named = torch.device(device)
+        if named.type != "spyre":
+            raise ValueError(f"expected a spyre device, as 'spyre:0' or an index, but got {device!r}")
+        index = int(torch._C._accelerator_getDeviceIndex()) if named.index is None else named.index
+    count = _device.device_count()
+    if not 0 <= index < count:
+        raise RuntimeError(
+            f"There is no device spyre:{index}; this process has {count}. "
+            "Ask for another one, or start with more: kineto_spyre.emulator.enable(devices=...)."
+        )
+    return index
