@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import pathlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -25,6 +26,14 @@ def _is_flag(value: str) -> bool:
 
 def _is_count(low: int, high: int) -> Callable[[str], bool]:
     return lambda value: value.strip().isdecimal() and low <= int(value) <= high
+
+
+def _is_memory(value: str) -> bool:
+    try:
+        mib = float(value)
+    except ValueError:
+        return False
+    return 0.03125 <= mib <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 @dataclass(frozen=True)
@@ -54,10 +63,17 @@ VARIABLES = (
     ),
     Variable(
         "KINETO_SPYRE_BUFFER_MB",
-        "a whole number from 1 to 65536",
+        "a number from 0.03125 to this machine's memory",
         "1024",
         "memory for a session's records, in MiB; what finds no room is counted as lost",
-        _is_count(1, 65536),
+        _is_memory,
+    ),
+    Variable(
+        "KINETO_SPYRE_CLOCK_ALIGN",
+        "0 or 1",
+        "1",
+        "bring the device's clock onto the host's where work would begin before its launch",
+        _is_flag,
     ),
     Variable(
         "KINETO_SPYRE_FLUSH_TIMEOUT_MS",
@@ -65,6 +81,13 @@ VARIABLES = (
         "5000",
         "how long a stop waits for libaiupti to hand over its records, in milliseconds",
         _is_count(1, 600_000),
+    ),
+    Variable(
+        "KINETO_SPYRE_FAULTS",
+        "a comma-separated list of key=value",
+        "none",
+        "faults of the emulated Spyre, as kineto_spyre.emulator.faults() takes them",
+        lambda value: all(re.fullmatch(r"\s*\w+=[^,]+", part) for part in value.split(",")),
     ),
 )
 BUILD_TIME = ("KINETO_SPYRE_TORCH_DIR", "KINETO_SPYRE_TORCH", "KINETO_SPYRE_TESTS")
