@@ -55,6 +55,8 @@ SPYRE_API int32_t spyreIsInitialized(void);
 SPYRE_API spyreError_t spyreGetDeviceCount(int32_t* count);  // 0 before spyreInit
 SPYRE_API spyreError_t spyreDeviceSynchronize(int32_t device);
 SPYRE_API spyreError_t spyreDeviceTime(int32_t device, uint64_t* device_ns);  // the device's clock, now
+// The truth about a device's clock: what it shows at the host's time host_ns (ns since the epoch).
+SPYRE_API spyreError_t spyreDeviceTimeAt(int32_t device, uint64_t host_ns, uint64_t* device_ns);
 
 typedef struct {
   char name[64];
@@ -74,6 +76,8 @@ SPYRE_API int32_t spyrePointerDevice(const void* address);
 // Streams have ids from 1 (the default stream) upwards within their device.
 SPYRE_API spyreError_t spyreStreamCreate(int32_t device, int32_t priority, spyreStream_t* stream);
 SPYRE_API spyreError_t spyreStreamDestroy(spyreStream_t stream);
+// The stream with that id (1 to 1024), made if there is none. Such a stream belongs to the device: it is not destroyed.
+SPYRE_API spyreError_t spyreStreamGet(int32_t device, uint32_t id, spyreStream_t* stream);
 SPYRE_API spyreError_t spyreStreamGetId(spyreStream_t stream, uint32_t* id);
 SPYRE_API spyreError_t spyreStreamQuery(int32_t device, spyreStream_t stream);
 SPYRE_API spyreError_t spyreStreamSynchronize(int32_t device, spyreStream_t stream);
