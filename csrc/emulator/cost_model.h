@@ -8,14 +8,8 @@
 //
 // It gives a timeline that one can reason about. It is not a measurement of a card, and nothing was tuned to one.
 //
-// Sources that are named below:
-//   [docs]     torch-spyre's documentation, "IBM Spyre device"
-//   [research] IBM Research, "Lifting the cover on the IBM Spyre Accelerator"
-//   [ibm]      IBM Community, "Validation frameworks for Spyre AI Accelerator" (2025-09)
-//   [rapid]    Venkataramani et al., "RaPiD: AI accelerator for ultra-low precision training and inference", ISCA 2021
-//   [pcie]     PCI Express Base Specification 5.0
-//   [acelyzer] IBM's aiu-trace-analyzer: default clocks and the meaning of TS1..TS5
-//   assumed    no public figure was found; chosen so that timelines look plausible
+// Each number has its source beside it in kNumbers; kSources says what their names stand for. "assumed": no public
+// figure was found, and it was chosen so that timelines look plausible.
 #pragma once
 
 #include <algorithm>
@@ -56,6 +50,16 @@ struct Number {
   double value;
   const char* unit;
   const char* source;
+};
+
+inline constexpr std::array kSources{
+    "[docs]     torch-spyre's documentation, \"IBM Spyre device\"",
+    "[ibm]      IBM Community, \"Validation frameworks for Spyre AI Accelerator\", September 2025",
+    "[rapid]    Venkataramani et al., \"RaPiD: AI accelerator for ultra-low precision training and inference\", ISCA "
+    "2021",
+    "[pcie]     PCI Express Base Specification, revision 5.0",
+    "[acelyzer] IBM's aiu-trace-analyzer: its default clocks and what TS1 to TS5 mean",
+    "assumed    no public figure was found; chosen so that timelines look plausible",
 };
 
 // Every number above, for `kineto-spyre device`.
