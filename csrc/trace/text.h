@@ -28,7 +28,7 @@ class JsonObject {
   JsonObject& number(std::string_view key, double value);  // not finite: left out
   JsonObject& boolean(std::string_view key, bool value);
   const std::string& members() const { return out_; }  // without the braces
-  std::string str() const { return "{" + out_ + "}"; }
+  std::string str() const { return '{' + out_ + '}'; }
 
  private:
   void key(std::string_view key);

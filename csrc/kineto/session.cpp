@@ -1,0 +1,386 @@
+#include "kineto/session.h"
+
+#include <output_base.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "trace/text.h"
+
+namespace kineto_spyre::kineto {
+namespace {
+
+using libkineto::ActivityType;
+using trace::Category;
+using trace::JsonObject;
+
+constexpr int64_t kDeviceSortBase = 5'000'000;  // below all host processes, as Kineto sorts devices
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string code(AIUpti_ResultTypes result) { return " failed with code " + std::to_string(result); }
+
+libkineto::DeviceInfo device_info(uint32_t device) {
+  return {
+      .id = device, .sortIndex = kDeviceSortBase + device, .name = "Spyre", .label = "AIU " + std::to_string(device)};
+}
+
+}  // namespace
+
+template <class F>
+void Session::guarded(const char* doing, F f) noexcept {
+  try {
+    try {
+      f();
+    } catch (const std::exception& error) {
+      warnings_.push_back(std::string("kineto_spyre could not ") + doing + ": " + error.what() + ".");
+    } catch (...) {
+      warnings_.push_back(std::string("kineto_spyre could not ") + doing + ".");
+    }
+  } catch (...) {  // no memory for the sentence either
+  }
+}
+
+Session::Session(const std::set<ActivityType>& types, int64_t kineto_buffer_mb)
+    : process_(getpid()), want_ranges_(types.contains(ActivityType::GPU_USER_ANNOTATION)) {
+  options_.process_id = static_cast<uint32_t>(process_);
+  const auto want = [&](Category category, ActivityType type) {
+    options_.wanted[static_cast<size_t>(category)] = types.contains(type);
+  };
+  want(Category::kKernel, ActivityType::CONCURRENT_KERNEL);
+  want(Category::kMemcpy, ActivityType::GPU_MEMCPY);
+  want(Category::kMemset, ActivityType::GPU_MEMSET);
+  want(Category::kMemory, ActivityType::GPU_MEMSET);
+  want(Category::kRuntime, ActivityType::PRIVATEUSE1_RUNTIME);
+  want(Category::kDriver, ActivityType::PRIVATEUSE1_DRIVER);
+  guarded("prepare to record", [&] { arm(kineto_buffer_mb); });
+}
+
+Session::~Session() {
+  if (state_ != State::kArmed && state_ != State::kRecording) return;
+  // Dropped without a stop: the program ended in the middle, or PyTorch gave the profile up.
+  guarded("end a session that was given up", [&] {
+    if (in_child()) return;
+    disable_kinds();
+    std::string error;
+    Plugin::get().flush(*library_, environment_.flush_timeout_ms, &error);
+    capture::abandon();
+  });
+}
+
+bool Session::in_child() const { return getpid() != process_; }
+
+void Session::arm(int64_t kineto_buffer_mb) {
+  Plugin& plugin = Plugin::get();
+  plugin.session_began();
+  environment_ = read_environment();
+  warnings_ = environment_.warnings;
+  options_.align_clocks = environment_.align_clocks;
+  if (std::string notice = plugin.foreign_factory_notice(); !notice.empty()) warnings_.push_back(std::move(notice));
+
+  std::string error;
+  if (plugin.flush_hangs()) {
+    warnings_.push_back(
+        "libaiupti still hangs in the flush of an earlier session, so this one records no device "
+        "activity. Restart the program.");
+    return;
+  }
+  library_ = plugin.library(&error);
+  if (library_ == nullptr) {
+    warnings_.push_back(error);
+    return;
+  }
+  if (!library_->notice.empty()) warnings_.push_back(library_->notice);
+
+  std::string notice;
+  const capture::Config config =
+      capture::config_from_environment(static_cast<size_t>(std::max<int64_t>(0, kineto_buffer_mb)), &notice);
+  if (!notice.empty()) warnings_.push_back(std::move(notice));
+  if (!capture::prepare(config, &error)) {
+    warnings_.push_back(error);
+    return;
+  }
+  state_ = State::kArmed;
+  if (const auto result = library_->register_callbacks(capture::on_buffer_requested, capture::on_buffer_completed);
+      result != AIUPTI_SUCCESS) {
+    warnings_.push_back("aiuptiActivityRegisterCallbacks" + code(result) + ", so no device activity is recorded.");
+    capture::abandon();
+    state_ = State::kOff;
+    return;
+  }
+  enable_kinds();
+}
+
+void Session::enable_kinds() {
+  struct Wanted {
+    AIUpti_ActivityKind kind;
+    const char* name;
+    bool wanted;
+  };
+  const auto wanted = [&](Category category) { return options_.wanted[static_cast<size_t>(category)]; };
+  // Runtime calls always: device work finds its op through the call that launched it.
+  const Wanted kinds[] = {{AIUPTI_ACTIVITY_KIND_RUNTIME, "runtime calls", true},
+                          {AIUPTI_ACTIVITY_KIND_DRIVER, "driver calls", wanted(Category::kDriver)},
+                          {AIUPTI_ACTIVITY_KIND_CMPT, "kernels", wanted(Category::kKernel)},
+                          {AIUPTI_ACTIVITY_KIND_MEMCPY, "copies", wanted(Category::kMemcpy)},
+                          {AIUPTI_ACTIVITY_KIND_MEMCPY2, "copies between devices", wanted(Category::kMemcpy)},
+                          {AIUPTI_ACTIVITY_KIND_MEMSET, "fills", wanted(Category::kMemset)},
+                          {AIUPTI_ACTIVITY_KIND_MEMORY, "allocations", wanted(Category::kMemory)}};
+  std::string missing;
+  for (const Wanted& kind : kinds) {
+    if (!kind.wanted) continue;
+    if (const auto result = library_->enable(kind.kind); result == AIUPTI_SUCCESS) {
+      enabled_.push_back(kind.kind);
+    } else {
+      missing += (missing.empty() ? "" : ", ") + std::string(kind.name) + " (code " + std::to_string(result) + ")";
+    }
+  }
+  if (!missing.empty()) {
+    warnings_.push_back("aiuptiActivityEnable failed, so the trace has none of these: " + missing + ".");
+  }
+}
+
+void Session::disable_kinds() {
+  std::string failed;
+  for (const AIUpti_ActivityKind kind : enabled_) {
+    if (const auto result = library_->disable(kind); result != AIUPTI_SUCCESS) {
+      failed += (failed.empty() ? "" : ", ") + std::to_string(kind) + " (code " + std::to_string(result) + ")";
+    }
+  }
+  enabled_.clear();
+  if (!failed.empty()) {
+    warnings_.push_back("aiuptiActivityDisable failed for the kinds " + failed + ": libaiupti goes on recording them.");
+  }
+}
+
+uint64_t Session::dropped() {
+  size_t count = 0;
+  if (const auto result = library_->dropped_records(&count); result != AIUPTI_SUCCESS) {
+    warnings_.push_back("aiuptiActivityGetNumDroppedRecords" + code(result) +
+                        ", so it is not known how many records were lost.");
+    return 0;
+  }
+  return count;
+}
+
+void Session::start() {
+  if (state_ == State::kArmed) {
+    guarded("begin to record", [&] {
+      // Whether the library's count starts again when it is read is not documented: reading twice tells.
+      const uint64_t first = dropped();
+      dropped_before_ = dropped();
+      dropped_resets_ = dropped_before_ < first;
+      capture::open_window();
+      state_ = State::kRecording;
+    });
+  }
+  options_.window_begin = now_ns();
+}
+
+void Session::stop() {
+  options_.window_end = now_ns();
+  if (state_ != State::kRecording) return;
+  guarded("end the recording", [&] {
+    if (in_child()) {
+      warnings_.push_back(
+          "This process was forked from a profiled one: what its parent records stays with the parent.");
+      state_ = State::kOff;
+      return;
+    }
+    state_ = State::kStopped;
+    capture::close_window();
+    disable_kinds();
+    std::string error;
+    Plugin::get().flush(*library_, environment_.flush_timeout_ms, &error);
+    if (!error.empty()) warnings_.push_back(error);
+    const uint64_t after = dropped();
+    lost_ = dropped_resets_ || after < dropped_before_ ? after : after - dropped_before_;
+  });
+}
+
+void Session::make() {
+  if (state_ == State::kMade) return;
+  const bool recorded = state_ == State::kStopped;
+  state_ = State::kMade;
+  auto arena = std::make_unique<Arena>();
+  guarded("read what was recorded", [&] {
+    if (!recorded) return;
+    arena->harvest = capture::harvest();
+    losses_ = arena->harvest.losses();
+    have_losses_ = true;
+    arena->trace = trace::make_trace({arena->harvest.buffers(), arena->harvest.threads(), library_->next_record},
+                                     options_, *arena);
+    arena->harvest.forget_notes();
+  });
+  arena_ = std::move(arena);
+  guarded("report what was recorded", [&] {
+    if (lost_ != 0 || losses_.requests_refused != 0) {
+      warnings_.push_back(std::to_string(lost_) +
+                          " record(s) were lost, for the buffers were full. "
+                          "KINETO_SPYRE_BUFFER_MB sets how much memory a session may use.");
+    }
+    if (losses_.notes_lost != 0) {
+      warnings_.push_back(std::to_string(losses_.notes_lost) +
+                          " op edge(s) were lost for want of room, so some device "
+                          "work has no op. KINETO_SPYRE_BUFFER_MB sets how much memory a session may use.");
+    }
+    if (losses_.unknown_buffers + losses_.late_completions + losses_.oversized != 0) {
+      warnings_.push_back("libaiupti gave back " + std::to_string(losses_.unknown_buffers) + " unknown buffer(s), " +
+                          std::to_string(losses_.late_completions) + " too late and " +
+                          std::to_string(losses_.oversized) + " with more in them than they hold.");
+    }
+    if (losses_.buffers_kept != 0) {
+      warnings_.push_back("libaiupti did not give back " + std::to_string(losses_.buffers_kept) +
+                          " buffer(s); the records in them are missing.");
+    }
+    std::ranges::copy(arena_->trace.warnings, std::back_inserter(warnings_));
+    report_ = report();
+    Plugin::get().session_ended(report_, arena_->trace.sizes);
+  });
+}
+
+std::string Session::report() const {
+  const trace::Trace& trace = arena_->trace;
+  JsonObject captured;
+  for (size_t i = 0; i < trace::kCategories; ++i) {
+    captured.number(trace::category_name(static_cast<Category>(i)), trace.captured[i]);
+  }
+  JsonObject refused;
+  for (size_t i = 0; i < trace::kRefusals; ++i) {
+    if (trace.refused[i] != 0) refused.number(trace::refusal_name(static_cast<trace::Refusal>(i)), trace.refused[i]);
+  }
+  JsonObject clocks;
+  for (const trace::Clock& clock : trace.clocks) {
+    JsonObject one;
+    one.boolean("applied", clock.applied).number("offset_ns", clock.offset_ns).number("drift_ppm", clock.drift_ppm);
+    one.number("reference_ns", clock.reference_ns).number("pairs", clock.pairs);
+    one.number("earliest_ns", clock.earliest_ns);
+    if (clock.uncertainty_ns >= 0) one.number("uncertainty_ns", clock.uncertainty_ns);
+    one.text("reason", clock.reason);
+    clocks.raw(std::to_string(clock.device), one.str());
+  }
+  std::string devices;
+  for (uint32_t device : trace.devices) {
+    if (!devices.empty()) devices += ", ";
+    devices += std::to_string(device);
+  }
+  JsonObject records;
+  for (size_t i = 0; i < aiupti::kKinds; ++i) {
+    if (trace.sizes[i].seen == 0) continue;
+    JsonObject sizes;
+    sizes.number("built", uint64_t{trace.sizes[i].built}).number("seen", uint64_t{trace.sizes[i].seen});
+    records.raw(aiupti::kind_name(static_cast<aiupti::Kind>(i)), sizes.str());
+  }
+  std::string warnings;
+  for (const std::string& warning : warnings_) {
+    warnings += warnings.empty() ? "\"" : ", \"";
+    warnings += trace::safe_text(warning);
+    warnings += '"';
+  }
+  JsonObject json;
+  json.text("runtime", Plugin::get().runtime());
+  if (library_ != nullptr) {
+    json.text("library", library_->path);
+  } else {
+    json.raw("library", "null");
+  }
+  json.number("walked", trace.walked).raw("captured", captured.str()).raw("refused", refused.str());
+  json.number("lost", lost_).number("outside", trace.outside).number("not_requested", trace.not_requested);
+  json.number("overlaps", trace.overlaps).number("before_launch", trace.early).number("unlinked", trace.unlinked);
+  json.number("long_kernels", trace.long_kernels).number("unknown_calls", trace.unknown_calls);
+  json.number("broken_walks", trace.broken_walks).number("op_edges_lost", losses_.notes_lost);
+  json.number("late_buffers", losses_.late_completions).number("unknown_buffers", losses_.unknown_buffers);
+  json.raw("clock", clocks.str()).raw("devices", '[' + devices + ']').raw("records", records.str());
+  json.number("window_begin_ns", options_.window_begin).number("window_end_ns", options_.window_end);
+  json.raw("warnings", '[' + warnings + ']');
+  return json.str();
+}
+
+std::vector<std::string> Session::errors() { return warnings_; }
+
+void Session::processTrace(libkineto::ActivityLogger& logger) {
+  processTrace(logger, [](int32_t) -> const libkineto::ITraceActivity* { return nullptr; }, 0, 0);
+}
+
+void Session::processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked, int64_t,
+                           int64_t) {
+  guarded("hand its events to Kineto", [&] {
+    make();
+    trace::Trace& trace = arena_->trace;
+    const int64_t time = options_.window_begin;
+    for (size_t i = 1; i < trace.devices.size(); ++i) logger.handleDeviceInfo(device_info(trace.devices[i]), time);
+    for (const trace::Lane& lane : trace.lanes) {
+      if (lane.name.empty()) continue;
+      logger.handleResourceInfo({.id = lane.tid, .sortIndex = lane.sort, .deviceId = lane.process, .name = lane.name},
+                                time);
+    }
+    // An op is looked up once, and only if work was launched from it. Only ids that PyTorch pushed are looked up: to
+    // Kineto, 0 is an id like any other.
+    struct Known {
+      bool asked = false;
+      const libkineto::ITraceActivity* activity = nullptr;
+    };
+    std::vector<Known> ops(trace.ops.size());
+    arena_->each_activity([&](Activity& activity) {
+      trace::Item& item = activity.item;
+      if (item.has(trace::Item::kDropped)) return;
+      if (item.link != 0) {
+        Known& op = ops[item.link - 1];
+        if (!op.asked) op = {true, linked(static_cast<int32_t>(trace.ops[item.link - 1]))};
+        item.link = reinterpret_cast<uint64_t>(op.activity);
+      }
+      logger.handleActivity(activity);
+    });
+    if (want_ranges_) {
+      arena_->ranges.reserve(trace.spans.size());
+      for (const trace::Span& span : trace.spans) {
+        const auto* annotation = linked(static_cast<int32_t>(span.range_id));
+        if (annotation == nullptr) continue;
+        logger.handleActivity(arena_->ranges.emplace_back(span, trace.lanes[span.lane], annotation));
+      }
+    }
+    std::vector<uint64_t>().swap(trace.ops);
+  });
+  for (const std::string& warning : warnings_) Plugin::get().warn(warning);
+}
+
+std::unique_ptr<libkineto::DeviceInfo> Session::getDeviceInfo() {
+  if (arena_ == nullptr || arena_->trace.devices.empty()) return nullptr;
+  return std::make_unique<libkineto::DeviceInfo>(device_info(arena_->trace.devices.front()));
+}
+
+std::vector<libkineto::ResourceInfo> Session::getResourceInfos() { return {}; }
+
+std::unique_ptr<libkineto::CpuTraceBuffer> Session::getTraceBuffer() {
+  if (arena_ == nullptr) return nullptr;
+  auto buffer = std::make_unique<libkineto::CpuTraceBuffer>();
+  buffer->span = libkineto::TraceSpan(options_.window_begin, options_.window_end, "AIU");
+  buffer->gpuOpCount = 0;
+  buffer->activities.push_back(std::move(arena_));
+  return buffer;
+}
+
+std::string Session::getDeviceProperties() {
+  // Exactly one, whatever the number of cards: acelyzer stops at two, and takes a trace without any for another
+  // dialect.
+  return R"({"id": 0, "type": "AIU", "name": "AIU", "core": "PT Array", "cores": 32, "totalGlobalMem": 137438953472})";
+}
+
+std::unordered_map<std::string, std::string> Session::getMetadata() {
+  guarded("describe the session", [&] { make(); });
+  if (report_.empty()) return {};
+  return {{"kineto_spyre", report_}};
+}
+
+void Session::pushCorrelationId(uint64_t id) { capture::note_op_begin(id); }
+void Session::popCorrelationId() { capture::note_op_end(); }
+void Session::pushUserCorrelationId(uint64_t id) { capture::note_user_begin(id); }
+void Session::popUserCorrelationId() { capture::note_user_end(); }
+
+}  // namespace kineto_spyre::kineto
