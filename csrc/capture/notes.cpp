@@ -123,22 +123,22 @@ std::vector<ThreadNotes> NoteStore::collect(const TickConverter& clock) const {
 
 namespace {
 
+// A number that no window has, and the value of the gate between windows; windows have the numbers from 2.
+constexpr uint32_t kNever = 0;
+constexpr uint32_t kClosed = 1;
+
 struct alignas(64) Slot {
-  std::atomic<uint32_t> inside;     // 1 while its thread may write
-  std::atomic<uint32_t> successor;  // for free_slots
+  std::atomic<uint32_t> inside{0};     // 1 while its thread may write
+  std::atomic<uint32_t> successor{0};  // for free_slots
   // What follows is the thread's own; close_notes() reads nothing of it.
-  uint32_t window;  // in which `at` may be written to by the short way; at first none, for `at` is `end`
-  uint32_t known;   // in which `thread` is entered
-  PackedNote* at;
-  PackedNote* end;
-  NoteStore* store;
-  NoteStore::Thread* thread;
+  uint32_t window = kNever;  // in which `at` may be written to by the short way
+  uint32_t known = kNever;   // in which `thread` is entered
+  PackedNote* at = nullptr;
+  PackedNote* end = nullptr;
+  NoteStore* store = nullptr;
+  NoteStore::Thread* thread = nullptr;
 };
 static_assert(sizeof(Slot) == 64);
-
-// The gate's value between windows, and a number that no window has.
-constexpr uint32_t kClosed = 0;
-constexpr uint32_t kNever = 1;
 
 constexpr uint32_t kSlots = 16 * 1024;  // threads that have made notes and live, at one time
 constinit Slot slots[kSlots];
@@ -152,9 +152,9 @@ pthread_key_t thread_end;
 
 alignas(64) constinit std::atomic<uint32_t> gate{kClosed};
 constinit std::atomic<NoteStore*> open_store{nullptr};
-constinit std::atomic<uint64_t> homeless{0};
-constinit uint32_t windows = kNever;  // by whoever opens
-constinit bool short_way = false;     // written before the gate opens for the first time
+alignas(64) constinit std::atomic<uint64_t> homeless{0};  // not beside the gate, which everybody reads
+constinit uint32_t windows = kClosed;  // by whoever opens
+constinit bool short_way = false;      // written before the gate opens for the first time
 
 bool has_membarrier() noexcept { return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0; }
 
@@ -262,7 +262,7 @@ bool prepare_notes() noexcept {
 
 void open_notes(NoteStore* store) noexcept {
   open_store.store(store, std::memory_order_relaxed);
-  if (++windows == kClosed) windows = kNever + 1;
+  if (++windows <= kClosed) windows = kClosed + 1;
   // Release and sequentially consistent: the store, and `short_way`; partner is the load in enter_with_fence().
   gate.store(windows, std::memory_order_seq_cst);
 }

@@ -16,19 +16,19 @@
 // A thread's own state is a slot: 64 bytes of static memory, so that it outlives every session and no thread is ever
 // left with a pointer to something freed. A slot is taken at a thread's first note and given back when the thread ends.
 //
-// Opening and closing. The gate is 0, or the number of the window that is open; each window has a number of its own.
-// Off is one relaxed load and a branch. On, the thread and whoever closes the window shake hands (Dekker):
+// Opening and closing. The gate is closed, or the number of the window that is open; each window has a number of its
+// own. Off is one relaxed load and a branch. On, the thread and whoever closes the window shake hands (Dekker):
 //
 //    thread                                     close()
-//    inside = 1                                 gate = 0
+//    inside = 1                                 gate = closed
 //    (compiler fence)                           membarrier(): a full fence in every running thread of this process
 //    if gate is my window: write the note       wait until inside == 0        (acquire)
 //    inside = 0                 (release)       from here on the notes are whole, and nobody adds to them
 //
-// Either the thread loads the gate after the fence that membarrier put into it: then it sees 0 and writes nothing. Or
-// before: then its store to inside came before that fence too, close() sees it, and waits. So a note needs no fence.
-// Where there is no membarrier, or no cheap counter (clock.h), a slot's `window` is never set to the open one: every
-// note then goes the long way, which has a fence and takes any clock.
+// Either the thread loads the gate after the fence that membarrier put into it: then it sees it closed and writes
+// nothing. Or before: then its store to inside came before that fence too, close() sees it, and waits. So a note needs
+// no fence. Where there is no membarrier, or no cheap counter (clock.h), a slot's `window` is never set to the open
+// one: every note then goes the long way, which has a fence and takes any clock.
 #pragma once
 
 #include <atomic>
