@@ -1,0 +1,161 @@
+// produced = delivered + lost, exactly; no record torn, doubled or out of its producer's order.
+//
+// Short by default. KINETO_SPYRE_TEST_RECORDS sets how many records each case produces (1e8 for the long form).
+#include <atomic>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "borrower.h"
+#include "capture/pool.h"
+#include "catch2/catch.hpp"
+
+using namespace kineto_spyre::capture;
+using namespace kineto_spyre::capture::testing;
+
+namespace {
+
+uint64_t records_to_produce() {
+  const char* text = std::getenv("KINETO_SPYRE_TEST_RECORDS");
+  return text != nullptr ? static_cast<uint64_t>(std::strtod(text, nullptr)) : 400'000;
+}
+
+struct Counts {
+  std::atomic<uint64_t> produced{0};
+  std::atomic<uint64_t> lost{0};
+};
+
+void compare(uint64_t produced, uint64_t lost, const Delivered& delivered) {
+  INFO("produced " << produced << ", delivered " << delivered.total() << ", lost " << lost);
+  CHECK(produced == delivered.total() + lost);
+  CHECK(delivered.torn == 0);
+  CHECK(delivered.inversions == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a session with room for everything delivers everything, from 1 to 8 threads") {
+  const int threads = GENERATE(1, 2, 3, 8);
+  const uint64_t each = records_to_produce() / static_cast<uint64_t>(threads);
+  Config config;
+  config.budget_bytes = static_cast<size_t>(threads) * (each * sizeof(TestRecord) + 2 * config.buffer_bytes);
+  std::string error;
+  REQUIRE(prepare(config, &error));
+  open_window();
+  Counts counts;
+  std::vector<std::thread> producers;
+  for (int t = 0; t < threads; ++t) {
+    producers.emplace_back([&, t] {
+      Borrower borrower(static_cast<uint64_t>(t));
+      for (uint64_t i = 0; i < each; ++i) {
+        borrower.write();
+        if (i % 10'007 == 0) borrower.give_back();  // a flush: the buffer comes back with little in it
+      }
+      borrower.give_back();
+      counts.produced += borrower.produced();
+      counts.lost += borrower.lost();
+    });
+  }
+  for (std::thread& producer : producers) producer.join();
+  close_window();
+  const Harvest harvest = kineto_spyre::capture::harvest();
+  Delivered delivered;
+  for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
+  compare(counts.produced, counts.lost, delivered);
+  CHECK(counts.lost == 0);
+  CHECK(harvest.losses().requests_refused == 0);
+}
+
+TEST_CASE("buffers that are read and lent again while producers run lose nothing that isn't counted") {
+  const int threads = GENERATE(1, 2, 4, 8);
+  const uint64_t each = records_to_produce() / static_cast<uint64_t>(threads);
+  Pool pool;
+  std::string error;
+  REQUIRE(pool.map(size_t{12} * 64 * 1024, 64 * 1024, &error));  // few, so that it runs dry now and then
+
+  Counts counts;
+  std::atomic<int> running{threads};
+  std::vector<std::thread> producers;
+  for (int t = 0; t < threads; ++t) {
+    producers.emplace_back([&, t] {
+      Buffer buffer{};
+      size_t at = 0;
+      uint64_t lost = 0;
+      for (uint64_t i = 0; i < each; ++i) {
+        if (buffer.data == nullptr || at + sizeof(TestRecord) > buffer.size) {
+          if (buffer.data != nullptr) pool.complete(buffer.data, at);
+          buffer = pool.lend();
+          at = 0;
+          if (buffer.data == nullptr) std::this_thread::yield();
+        }
+        if (buffer.data == nullptr) {
+          ++lost;
+          continue;
+        }
+        fill(*reinterpret_cast<TestRecord*>(buffer.data + at), static_cast<uint64_t>(t), i);
+        at += sizeof(TestRecord);
+      }
+      if (buffer.data != nullptr) pool.complete(buffer.data, at);
+      counts.produced += each;
+      counts.lost += lost;
+      --running;
+    });
+  }
+  Delivered delivered;
+  bool last = false;
+  while (!last) {
+    last = running == 0;  // and then everything that was completed is there
+    pool.take_returned([&](uint32_t index, const Buffer& buffer) {
+      delivered.add(buffer);
+      pool.recycle(index);
+    });
+    if (!last) std::this_thread::yield();
+  }
+  for (std::thread& producer : producers) producer.join();
+  compare(counts.produced, counts.lost, delivered);
+  CHECK(delivered.total() > 0);
+}
+
+TEST_CASE("notes that find no room are counted, and those that did are the first of their thread") {
+  Config config;
+  config.budget_bytes = 4 << 20;  // a quarter of it for notes: 64 blocks
+  std::string error;
+  REQUIRE(prepare(config, &error));
+  open_window();
+  constexpr int kThreads = 4;
+  const uint64_t each = records_to_produce() / 8;
+  std::vector<std::thread> producers;
+  for (int t = 0; t < kThreads; ++t) {
+    producers.emplace_back([&, t] {
+      for (uint64_t i = 1; i <= each; ++i) {
+        note_op_begin(static_cast<uint64_t>(t) << 40 | i);
+        note_op_end();
+      }
+    });
+  }
+  for (std::thread& producer : producers) producer.join();
+  close_window();
+  const Harvest harvest = kineto_spyre::capture::harvest();
+
+  REQUIRE(harvest.threads().size() == kThreads);
+  uint64_t kept = 0, lost = 0, wrong = 0, backwards = 0;
+  for (const ThreadNotes& thread : harvest.threads()) {
+    CHECK(thread.notes.size() + thread.lost == 2 * each);
+    kept += thread.notes.size();
+    lost += thread.lost;
+    const uint64_t producer = thread.notes.empty() ? 0 : thread.notes[0].id >> 40;
+    for (size_t i = 0; i < thread.notes.size(); ++i) {
+      const Note& note = thread.notes[i];
+      wrong += note.kind != (i % 2 == 0 ? NoteKind::kOpBegin : NoteKind::kOpEnd);
+      wrong += note.id != (i % 2 == 0 ? (producer << 40 | (i / 2 + 1)) : 0);
+      backwards += i > 0 && note.ns < thread.notes[i - 1].ns;
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(backwards == 0);
+  CHECK(kept + lost == 2 * kThreads * each);
+  CHECK(kept > 60'000);  // 64 blocks of 1,023, less the headers
+  CHECK(lost > 0);
+  CHECK(harvest.losses().notes_lost == lost);
+}
