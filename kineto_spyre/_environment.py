@@ -70,10 +70,10 @@ VARIABLES = (
     ),
     Variable(
         "KINETO_SPYRE_CLOCK_ALIGN",
-        "0 or 1",
-        "1",
+        "auto or off",
+        "auto",
         "bring the device's clock onto the host's where work would begin before its launch",
-        _is_flag,
+        lambda value: value in ("auto", "off"),
     ),
     Variable(
         "KINETO_SPYRE_FLUSH_TIMEOUT_MS",
