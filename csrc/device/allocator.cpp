@@ -1,6 +1,7 @@
 #include "device/allocator.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/flat_hash_map.h>
 
 #include <array>
 #include <cstring>
@@ -57,12 +58,11 @@ void add(StatArray& stat, const Block& b, int64_t amount) {
 
 int64_t current(const StatArray& stat) { return stat[static_cast<size_t>(StatType::AGGREGATE)].current; }
 
-void free_block(void* context);
-
 struct Pool {
   c10::DeviceIndex device;
   std::mutex mutex;
   std::set<Block*, BySize> free_small, free_large;
+  ska::flat_hash_map<const void*, Block*> taken;  // blocks in use, by address
   DeviceStats stats;
 
   std::set<Block*, BySize>& free_set(bool small) { return small ? free_small : free_large; }
@@ -118,7 +118,7 @@ struct Pool {
     return any;
   }
 
-  Block* allocate(size_t requested) {
+  void* allocate(size_t requested) {
     const size_t size = round_up(requested, kMinBlock);
     const bool small = size <= kSmallLimit;
     std::unique_lock lock(mutex);
@@ -155,18 +155,23 @@ struct Pool {
     }
     b->free = false;
     b->requested = requested;
+    taken.emplace(b->data, b);
     count(*b, 1);
     const size_t allocated = current(stats.allocated_bytes), reserved = current(stats.reserved_bytes);
+    void* const data = b->data;
+    const auto whole = static_cast<int64_t>(b->size);
     lock.unlock();
-    c10::reportMemoryUsageToProfiler(b->data, static_cast<int64_t>(b->size), allocated, reserved,
-                                     c10::Device(kSpyre, device));
-    return b;
+    c10::reportMemoryUsageToProfiler(data, whole, allocated, reserved, c10::Device(kSpyre, device));
+    return data;
   }
 
-  void free(Block* b) {
-    const auto size = static_cast<int64_t>(b->size);
-    void* const data = b->data;
+  void free(void* data) {
     std::unique_lock lock(mutex);
+    const auto found = taken.find(data);
+    if (found == taken.end()) return;
+    Block* b = found->second;
+    taken.erase(found);
+    const auto size = static_cast<int64_t>(b->size);
     count(*b, -1);
     b->free = true;
     if (Block* n = b->next; n && n->free) {
@@ -225,11 +230,14 @@ std::array<Pool, kMaxDevices>& pools() {
   return *all;
 }
 
-void free_block(void* context) {
-  auto* b = static_cast<Block*>(context);
-  // In a forked process another thread may have held the mutex when it was forked: what was the parent's stays.
-  if (!forked) b->pool->free(b);
+// The deleters, one for each device. In a forked process another thread may have held the mutex when it was forked:
+// what was the parent's stays.
+template <int kDevice>
+void free_on(void* data) {
+  if (!forked) pools()[kDevice].free(data);
 }
+constexpr std::array<c10::DeleterFnPtr, kMaxDevices> kDeleters = {free_on<0>, free_on<1>, free_on<2>, free_on<3>,
+                                                                  free_on<4>, free_on<5>, free_on<6>, free_on<7>};
 
 struct SpyreAllocator final : c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override { return allocate_on(current_device(), bytes); }
@@ -289,14 +297,24 @@ struct CpuAllocator final : c10::Allocator {
     pointer.unsafe_set_device(c10::Device(c10::kCPU));
     return pointer;
   }
-  // Only for what was allocated outside of a kernel; a block's context is not its data, which raw_allocate() checks.
-  c10::DeleterFnPtr raw_deleter() const override { return base->raw_deleter(); }
+  // For raw_allocate() and raw_deallocate(), which name memory by its address alone.
+  c10::DeleterFnPtr raw_deleter() const override { return &raw_free; }
+  static void raw_free(void* data);
   void copy_data(void* to, const void* from, size_t bytes) const override { base->copy_data(to, from, bytes); }
 };
 
 CpuAllocator& the_cpu_allocator() {
   static auto* one = new CpuAllocator;
   return *one;
+}
+
+void CpuAllocator::raw_free(void* data) {
+  const int32_t device = forked ? -1 : spyrePointerDevice(data);
+  if (device >= 0) {
+    pools()[device].free(data);
+  } else {
+    the_cpu_allocator().base->raw_deleter()(data);
+  }
 }
 
 }  // namespace
@@ -308,14 +326,16 @@ c10::DeviceAllocator* allocator() {
 
 c10::Allocator* cpu_allocator() { return &the_cpu_allocator(); }
 
-bool is_device_memory(const c10::DataPtr& pointer) { return pointer.get_deleter() == &free_block; }
+bool is_memory_of(c10::DeviceIndex device, const c10::DataPtr& pointer) {
+  return pointer.get_deleter() == kDeleters[device];
+}
 
 c10::DataPtr allocate_on(c10::DeviceIndex device, size_t bytes) {
   const c10::Device on(kSpyre, device);
   if (bytes == 0) return c10::DataPtr(nullptr, on);
   refuse_in_fork();
-  Block* b = pools()[device].allocate(bytes);
-  return c10::DataPtr(b->data, b, &free_block, on);
+  void* const data = pools()[device].allocate(bytes);
+  return c10::DataPtr(data, data, kDeleters[device], on);
 }
 
 void install_allocators() {

@@ -7,7 +7,7 @@
 //   free sets   one for requests up to 1 MiB (segments of 2 MiB), one for larger (20 MiB, or the request itself),
 //               ordered by size: the smallest block that fits is split
 //
-// A block is owned by the free set, or by the c10::DataPtr whose context it is. One mutex a device guards its sets,
+// A block is owned by the free set, or by the c10::DataPtr that names its address. One mutex a device guards its sets,
 // links and statistics. A freed block may be reused at once, whatever stream used it: this device computes on the
 // host's thread when the op is called, so nothing still reads it (that is also why record_stream has nothing to do).
 //
@@ -27,8 +27,8 @@ c10::DeviceAllocator* allocator();
 // The CPU's allocator from install_allocators() on.
 c10::Allocator* cpu_allocator();
 
-// Whether `pointer` is memory that allocator() handed out, whatever device it is said to be on.
-bool is_device_memory(const c10::DataPtr& pointer);
+// Whether `pointer` is memory that allocate_on(device) handed out, whatever device it is said to be on.
+bool is_memory_of(c10::DeviceIndex device, const c10::DataPtr& pointer);
 c10::DataPtr allocate_on(c10::DeviceIndex device, size_t bytes);
 
 // The device whose op is running its CPU kernel on this thread, or -1.

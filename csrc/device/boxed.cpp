@@ -380,7 +380,7 @@ class Call {
   // the CPU allocator, or not on its calling thread).
   void own(c10::DataPtr& data, size_t bytes) const {
     const c10::Device on(kSpyre, device_);
-    if (is_device_memory(data) || data.get() == nullptr) {
+    if (is_memory_of(device_, data) || data.get() == nullptr) {
       data.unsafe_set_device(on);
     } else {
       c10::DataPtr moved = allocate_on(device_, bytes);
@@ -445,7 +445,7 @@ class Call {
     if (device_storage != nullptr) {
       impl->set_storage_keep_dtype(at::Storage(c10::intrusive_ptr<StorageImpl>::reclaim_copy(device_storage)));
     } else if (shared && s->_mutable_data_ptr_no_checks().device().type() != kSpyre &&
-               !is_device_memory(s->_mutable_data_ptr_no_checks())) {
+               !is_memory_of(device_, s->_mutable_data_ptr_no_checks())) {
       // A view of a CPU argument: its bytes stay the CPU's, the result gets its own.
       c10::DataPtr moved = allocate_on(device_, s->nbytes());
       std::memcpy(moved.get(), s->data(), s->nbytes());
