@@ -23,7 +23,7 @@
 // Buffers
 //   no_buffers=N                 after N more buffers libaiupti gets no further one
 //   truncate=N                   every N-th buffer's valid size ends in the middle of its last record
-//   swap_buffers=1               buffers are completed last first
+//   swap_buffers=1               buffers are completed at a flush only, last first
 //   complete_twice=N             every N-th buffer is completed twice
 //   complete_late=DURATION       buffers are completed that long after they were full or flushed
 //   strange_thread=1             each buffer is completed on a thread of its own
@@ -38,8 +38,8 @@
 // Not a fault, but on request
 //   prepare=1                    compute records with operation kind PREPARE as well, before those of the execution
 //
-// Clearing the faults mends: kernels that never ended end now, lost devices come back (their memory as it was, their
-// queued work gone), clocks agree again.
+// Clearing the faults, or setting others, mends: kernels that never ended end now, lost devices come back (their memory
+// as it was, the work that had not ended gone), clocks agree again.
 #pragma once
 
 #include <array>

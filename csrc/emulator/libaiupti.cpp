@@ -121,6 +121,7 @@ void give_back(uint8_t* buffer, size_t size, size_t valid);
 struct Writer {
   explicit Writer(bool asymmetric) : records({lend, give_back}, asymmetric) {}
   RecordWriter records;
+  int64_t extra = 0;              // the owner's: by how much compute records in its buffer differ in size
   std::atomic<bool> taken{true};  // acquire when a thread takes it over, release when a thread ends
   Writer* next = nullptr;
 };
@@ -253,9 +254,9 @@ bool lend(uint8_t** buffer, size_t* size, size_t* max_records) {
   if (request == nullptr) return false;
   request(buffer, size, max_records);
   if (*buffer == nullptr || *size == 0) return false;
-  if (faults != nullptr && faults->size != 0) {
+  if (const int64_t extra = t_writer.writer->extra; extra != 0) {
     std::lock_guard lock(s.odd_mutex);
-    s.odd_sizes[*buffer] = faults->size;
+    s.odd_sizes[*buffer] = extra;
     s.any_odd.store(true, std::memory_order_relaxed);
   } else if (s.any_odd.load(std::memory_order_relaxed)) {
     std::lock_guard lock(s.odd_mutex);
@@ -289,11 +290,14 @@ void give_back(uint8_t* buffer, size_t size, size_t valid) {
 }
 
 // Gives back what is full. What the faults hold back stays in *held.
-void complete_full(State& s, std::vector<FullBuffer>* held) {
+void complete_full(State& s, std::vector<FullBuffer>* held, bool flushing) {
   FullBuffer full;
   while (s.full.pop(&full)) held->push_back(full);
   const Faults* faults = current_faults();
-  if (faults != nullptr && faults->swap_buffers) std::reverse(held->begin(), held->end());
+  if (faults != nullptr && faults->swap_buffers) {
+    if (!flushing) return;
+    std::reverse(held->begin(), held->end());
+  }
   const uint64_t late = faults == nullptr ? 0 : faults->complete_late_ns;
   const uint64_t now = late == 0 ? 0 : host_now_ns();
   size_t kept = 0;
@@ -313,7 +317,7 @@ void completion_loop(State& s) {
   std::unique_lock lock(s.thread_mutex);
   while (true) {
     const uint64_t serving = s.rounds_wanted;
-    complete_full(s, &held);
+    complete_full(s, &held, s.rounds_done != serving);
     if (s.rounds_done != serving) {
       s.rounds_done = serving;
       s.done.notify_all();
@@ -523,6 +527,11 @@ void on_device_work(const DeviceWork& work) {
   if (!enabled(kind)) return;
   Faults* faults = current_faults();
   const size_t bytes = size_of(static_cast<uint8_t>(kind), 0);
+  const int64_t extra = faults == nullptr ? 0 : faults->size;
+  if (Writer* writer = my_writer(); writer != nullptr && writer->extra != extra) [[unlikely]] {
+    writer->records.close();  // all compute records in a buffer have one size
+    writer->extra = extra;
+  }
   for (uint64_t i = 0; i < work.count; ++i) {
     const uint64_t at = work.reversed ? work.count - 1 - i : i;
     const uint64_t start = work.start_ns + at * work.period_ns;
@@ -635,6 +644,7 @@ AIUPTI_EXPORT AIUpti_ResultTypes aiuptiActivityDisable(AIUpti_ActivityKind kind)
   if (kind < AIUPTI_ACTIVITY_KIND_CMPT || kind > AIUPTI_ACTIVITY_KIND_METRIC) return AIUPTI_ERROR_INVALID_KIND;
   State& s = state();
   std::lock_guard lock(s.functions);
+  deliver_ended_work();  // what happened while the kind was enabled
   const uint32_t before = s.enabled.fetch_and(~(1u << kind), std::memory_order_relaxed);
   if (before == 1u << kind) spyreSetTracer(nullptr);
   return AIUPTI_SUCCESS;

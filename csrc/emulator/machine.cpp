@@ -11,7 +11,8 @@ namespace {
 
 constexpr uint64_t kPollNs = 2'000'000;       // how often a device's thread looks for ended work while someone traces
 constexpr uint64_t kForeignPollNs = 200'000;  // and for the functions of another device that a stream waits for
-constexpr uint64_t kSpinNs = 60'000;          // the end of a wait that a sleeping thread would miss by its timer slack
+constexpr uint64_t kFunctionPatienceNs = 100'000'000;  // how long a flush waits for a function that is running
+constexpr uint64_t kSpinNs = 60'000;  // the end of a wait that a sleeping thread would miss by its timer slack
 constexpr size_t kBatchItems = 256;
 constexpr uint64_t kBatchPieces = 65536;
 
@@ -48,8 +49,8 @@ void ItemQueue::pop() {
   --count_;
 }
 
-void ItemQueue::clear() {
-  while (!empty()) pop();
+void ItemQueue::truncate(size_t size) {
+  while (count_ > size) at(--count_).point.reset();
 }
 
 Device::Device(int32_t device_index, const MachineConfig& config, uint64_t seed)
@@ -256,17 +257,33 @@ void Device::look_again(bool mend) {
   progress_.notify_all();
 }
 
+// How many of the queue's oldest items were over by then: only their records are still to be handed out.
+size_t Device::ended(spyreStream_st& stream, uint64_t now) {
+  for (size_t i = 0; i < stream.queue.size(); ++i) {
+    Item& item = stream.queue.at(i);
+    const bool whole = item.item == ItemKind::kWork && item.placed && !item.open_end && item.hung_by == nullptr &&
+                       (!item.has_function || item.has_run);
+    if (!whole || item.start_ns + item.duration_ns > now) return i;
+    if (item.end_ns() > now) {
+      item.count = (now - item.start_ns - item.duration_ns) / item.period_ns() + 1;
+      return i + 1;
+    }
+  }
+  return stream.queue.size();
+}
+
 void Device::lose(uint64_t now) {
   lost_.store(true, std::memory_order_release);
   ++generation_;
   for (const auto& stream : streams_) {
-    for (size_t i = 0; i < stream->queue.size(); ++i) {
+    const size_t kept = ended(*stream, now);
+    for (size_t i = kept; i < stream->queue.size(); ++i) {
       if (const auto& point = stream->queue.at(i).point; stream->queue.at(i).item == ItemKind::kMarker) {
         point->lost.store(true, std::memory_order_relaxed);
         point->end_ns.store(now, std::memory_order_release);
       }
     }
-    stream->queue.clear();
+    stream->queue.truncate(kept);
     stream->tail_ns = std::min(stream->tail_ns, now);
     stream->ready_ns = std::min(stream->ready_ns, now);
     stream->unplaced = 0;
@@ -280,7 +297,10 @@ void Device::deliver() {
   std::unique_lock lock(mutex_);
   const uint64_t wanted = ++passes_wanted_;
   work_.notify_all();
-  progress_.wait(lock, [&] { return passes_done_ >= wanted || stop_; });
+  const uint64_t patience = host_now_ns() + kFunctionPatienceNs;
+  while (passes_done_ < wanted && !stop_ && !(running_ && host_now_ns() >= patience)) {
+    progress_.wait_until(lock, host_time_point(host_now_ns() + kFunctionPatienceNs));
+  }
 }
 
 void Device::loop() {
@@ -379,13 +399,16 @@ bool Device::step(std::unique_lock<std::mutex>& lock, spyreStream_st& stream, ui
         *deadline = std::min(*deadline, item.start_ns);
         break;
       }
+      if (!batch_.empty()) break;  // records first: the function may take long
       const uint64_t generation = generation_;
       const Item running = item;  // the queue may move while the lock is off
+      running_ = true;
       lock.unlock();
       const uint64_t begin = host_now_ns();
       running.run();
       const uint64_t end = host_now_ns();
       lock.lock();
+      running_ = false;
       moved = true;
       if (generation_ != generation) break;  // lost meanwhile
       Item& same = stream.queue.front();

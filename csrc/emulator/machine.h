@@ -116,7 +116,7 @@ class ItemQueue {
   Item& at(size_t i) { return slots_[(head_ + i) & (slots_.size() - 1)]; }
   void push(Item&& item);
   void pop();
-  void clear();
+  void truncate(size_t size);  // drops the youngest
 
  private:
   std::vector<Item> slots_;  // a power of two
@@ -207,7 +207,7 @@ class Device {
 
   // Wakes the thread: the faults or the tracer changed.
   void look_again(bool mend);
-  // Asks for a pass over all queues, and waits for the end of it.
+  // Asks for a pass over all queues, and waits for the end of it; not for a function that goes on and on.
   void deliver();
 
  private:
@@ -216,6 +216,7 @@ class Device {
   bool try_place(spyreStream_st& stream, Item& item, const Faults* faults, uint64_t now);
   std::shared_ptr<Point> mark_locked(spyreStream_st& stream, uint64_t now);
   void lose(uint64_t now);
+  static size_t ended(spyreStream_st& stream, uint64_t now);
   void loop();
   bool pass(std::unique_lock<std::mutex>& lock, uint64_t* deadline);
   bool step(std::unique_lock<std::mutex>& lock, spyreStream_st& stream, uint64_t* deadline);
@@ -232,6 +233,7 @@ class Device {
   uint64_t generation_ = 0;        // counts losses: what the thread held in its hands is gone
   uint64_t passes_wanted_ = 0, passes_done_ = 0;
   bool asleep_ = false;
+  bool running_ = false;  // the thread runs a function, without the mutex
   bool stop_ = false;
   std::vector<Item> batch_;  // the device's thread's own
   std::thread thread_;

@@ -1,37 +1,36 @@
 // How records get into lent buffers: one writer a thread, no lock, no allocation, no system call, no shared counter.
 //
-//   writer (one a thread)                       slots (two a writer)
-//   +--------------------------------+          +---------------------------------------+
-//   | turn      odd while it writes  |   .----->| cursor  where the next record goes    |
-//   | current ------------------------+--'      | end     no record begins after this   |
-//   | slots[2]                       |          | begin, size, records left             |
-//   +--------------------------------+          +---------------------------------------+
+//   writer (one a thread)            lanes (two a writer, each for one lent buffer)
+//   +----------------------+         +------------------------------------------------------------+
+//   | lane   owner's own ---------->  | cursor  where the next record goes; odd while one is written |
+//   | lanes[2]             |         | end     no record ends beyond it; 0: not the owner's         |
+//   +----------------------+         | begin, size, records left                                    |
+//                                    +------------------------------------------------------------+
 //
-// A slot holds one lent buffer. The slot that `current` points to is the owner thread's: it writes records at the
-// cursor. Full, the owner takes it off, gives the buffer back (valid size: what was written) and asks for the next.
+// The owner writes a record at the cursor of its lane and moves the cursor. When the buffer is full it closes the lane
+// (end := 0), gives the buffer back (valid size: what was written), and opens the lane again with the next buffer.
 //
 // A flush has to give back buffers that are half full, while their owners may sleep for hours or be in the middle of a
-// record. So it takes the slot away from under the owner, whose next record finds `current` null and goes on in the
-// other slot, with another buffer. It is Dekker's question, asked once a record by the owner and once a flush by the
-// flusher:
+// record. So it closes the lane under the owner, whose next record finds end = 0 and goes on in the other lane, with
+// another buffer. That is Dekker's question, asked once a record by the owner and once a flush by the flusher:
 //
-//   owner                                       flusher
-//   turn := odd                                 slot := exchange(current, null)
-//   (barrier)                                   (barrier)
-//   slot := current; null? -> slow way          t := turn; odd? -> wait until turn != t
-//   write, cursor += size                       read slot's cursor, give the buffer back
-//   turn := even (release)
+//   owner                                        flusher
+//   cursor := cursor | 1                         e := exchange(end, 0); 0? -> nothing to take
+//   (barrier)                                    (barrier)
+//   end < cursor + size? -> slow way             c := cursor; odd? -> wait until it changes
+//   write                                        give the buffer back, up to c
+//   cursor := cursor + size (release)
 //
-// If both barriers are full, then either the owner sees the null, or the flusher sees the odd turn and waits until that
-// record is written: never neither. The owner asks millions of times and the flusher once, so the owner's barrier is
-// the compiler's only (signal fence), and the flusher's is membarrier(2), which makes every running thread of the
-// process pass a full barrier (and a thread that isn't running passed one when it was switched out). Where the kernel
-// has no membarrier (old kernels, emulators), `current` is always null: every record takes the slow way, which does
-// the same with sequentially consistent operations on `kept`.
+// If both barriers are full, then either the owner sees the closed lane, or the flusher sees the odd cursor and waits
+// until that record is written: never neither. The owner asks millions of times and the flusher once, so the owner's
+// barrier is the compiler's only (signal fence), and the flusher's is membarrier(2), which makes every running thread
+// of the process pass a full barrier (one that isn't running passed one when it was switched out). Where the kernel has
+// no membarrier (old kernels, some emulators), `end` is always 0: every record takes the slow way, which asks the same
+// with sequentially consistent operations on `kept_end`.
 //
-// An owner that finds its slot taken goes on in the other one, and one flush runs at a time: the slot that a flusher
-// reads is never the one that the owner fills. The owner never waits for the flusher; the flusher waits for the rest of
-// one record at most.
+// One flush runs at a time, and an owner changes lanes only when a flush has closed the one that it was in: so the lane
+// that a flusher reads is never the one that the owner fills. The owner never waits for the flusher; the flusher waits
+// for the rest of one record at most.
 //
 // When a thread ends, its writer, with its half-full buffer, is taken over by the next thread that needs one.
 #pragma once
@@ -47,7 +46,8 @@
 
 namespace kineto_spyre::emulator {
 
-// Where buffers come from and go to. Called on the writing thread; must not lock if writing shall not.
+// Where buffers come from and go to. Called on the writing thread (give_back: or the flushing one); must not lock if
+// writing shall not.
 struct BufferSource {
   // Sets a buffer, its size, and how many records it may take (0: as many as fit). False: there is none.
   bool (*lend)(uint8_t** buffer, size_t* size, size_t* max_records);
@@ -74,121 +74,131 @@ struct ProcessBarrier {
 
 class alignas(64) RecordWriter {
  public:
+  // asymmetric: whether the flusher passes a ProcessBarrier between hide() and take().
   RecordWriter(const BufferSource& source, bool asymmetric) : source_(source), asymmetric_(asymmetric) {}
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
-  // Owner only. Calls fill(void*) for `bytes` bytes in a lent buffer, 8-byte aligned if all records have sizes that are
-  // multiples of 8. False: there was no buffer, or it is too small for the record; fill was not called.
+  // Owner only. Calls fill(void*) for `bytes` bytes (an even number) in a lent buffer; records lie one behind the
+  // other. False: there was no buffer, or it is too small for the record; fill was not called.
   template <typename Fill>
   bool write(size_t bytes, Fill&& fill) {
-    const uint64_t turn = turn_.load(std::memory_order_relaxed);
-    turn_.store(turn + 1, std::memory_order_relaxed);
-    std::atomic_signal_fence(std::memory_order_seq_cst);    // partner: the barrier in take()
-    Slot* slot = current_.load(std::memory_order_acquire);  // partner: install()'s release
-    if (slot != nullptr && static_cast<size_t>(slot->end - slot->cursor) >= bytes) [[likely]] {
-      fill(static_cast<void*>(slot->cursor));
-      slot->cursor += bytes;
-      turn_.store(turn + 2, std::memory_order_release);  // partner: take()'s acquire
+    Lane& lane = *lane_;
+    uintptr_t cursor = lane.cursor.load(std::memory_order_relaxed);
+    lane.cursor.store(cursor | 1, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // partner: the barrier between hide() and take()
+    if (cursor + bytes <= lane.end.load(std::memory_order_acquire)) [[likely]] {  // partner: hide()'s exchange
+      fill(reinterpret_cast<void*>(cursor));
+      lane.cursor.store(cursor + bytes, std::memory_order_release);  // partner: take()'s acquire
       return true;
     }
-    turn_.store(turn + 2, std::memory_order_release);
-    uint8_t* place = slow_begin(bytes);
-    if (place == nullptr) return false;
-    fill(static_cast<void*>(place));
-    turn_.store(turn_.load(std::memory_order_relaxed) + 1, std::memory_order_release);  // partner: take()'s acquire
+    lane.cursor.store(cursor, std::memory_order_release);  // partner: take()'s acquire
+    cursor = slow_begin(bytes);
+    if (cursor == 0) return false;
+    fill(reinterpret_cast<void*>(cursor));
+    lane_->cursor.store(cursor + bytes, std::memory_order_release);  // partner: take()'s acquire
     return true;
   }
 
-  // Flusher only, one at a time, after hide() and a barrier: gives the half-full buffer back.
-  void hide() { taken_ = (asymmetric_ ? current_ : kept_).exchange(nullptr, std::memory_order_seq_cst); }
+  // Owner only. Gives the buffer back as it is; the next record goes into another.
+  void close();
+
+  // Flusher only, one at a time. hide() each writer, pass the barrier once, take() each: gives the buffer back.
+  void hide();
   void take();
 
-  // Forgets its buffers without giving them back: for the child of a fork, where only the calling thread lives.
-  void forget();
-
  private:
-  struct Slot {
-    uint8_t* cursor = nullptr;
-    uint8_t* end = nullptr;  // cursor + space, or cursor if the slow way has to count records
-    uint8_t* begin = nullptr;
+  struct alignas(64) Lane {
+    std::atomic<uintptr_t> cursor{0};    // the owner's; an address, or an address | 1
+    std::atomic<uintptr_t> end{0};       // an address; kCounted: each record takes the slow way; 0: closed
+    std::atomic<uintptr_t> kept_end{0};  // `end` where there is no membarrier
+    uint8_t* begin = nullptr;            // what follows: written by the owner while the lane is closed
     size_t size = 0;
-    size_t records_left = 0;  // 0: not counted
+    size_t records_left = 0;  // the owner's
+    bool taken = false;       // the flusher's: between hide() and take()
   };
+  static constexpr uintptr_t kCounted = 1;
 
-  std::atomic<Slot*>& owned() { return asymmetric_ ? current_ : kept_; }
-  uint8_t* slow_begin(size_t bytes);
+  std::atomic<uintptr_t>& end_of(Lane& lane) { return asymmetric_ ? lane.end : lane.kept_end; }
+  uintptr_t slow_begin(size_t bytes);
 
-  std::atomic<uint64_t> turn_{0};
-  std::atomic<Slot*> current_{nullptr};
-  std::array<Slot, 2> slots_{};
-  uint32_t active_ = 0;   // owner: the slot that it fills, or will fill next
-  bool filling_ = false;  // owner: it did not take slots_[active_] off itself
+  Lane* lane_ = &lanes_[0];  // the owner's
+  bool open_ = false;        // the owner's: it opened the lane and did not close it
   const BufferSource source_;
   const bool asymmetric_;
-  std::atomic<Slot*> kept_{nullptr};  // `current` where there is no membarrier
-  Slot* taken_ = nullptr;             // the flusher's
+  std::array<Lane, 2> lanes_{};
 };
 
-inline uint8_t* RecordWriter::slow_begin(size_t bytes) {
+// Returns where the record goes, with the lane's cursor odd; 0 if there is no place.
+inline uintptr_t RecordWriter::slow_begin(size_t bytes) {
   while (true) {
-    turn_.fetch_add(1, std::memory_order_seq_cst);  // odd. Partner: hide()'s exchange, take()'s load
-    if (Slot* slot = owned().load(std::memory_order_seq_cst)) {
-      const auto space = static_cast<size_t>(slot->begin + slot->size - slot->cursor);
-      if (space >= bytes && slot->records_left != 0) {
-        uint8_t* place = slot->cursor;
-        slot->cursor += bytes;
-        if (slot->records_left != SIZE_MAX) {
-          --slot->records_left;
-          slot->end = slot->cursor;
+    Lane& lane = *lane_;
+    std::atomic<uintptr_t>& end = end_of(lane);
+    if (open_) {
+      const uintptr_t cursor = lane.cursor.load(std::memory_order_relaxed);
+      lane.cursor.exchange(cursor | 1, std::memory_order_seq_cst);  // partner: take()'s load
+      if (end.load(std::memory_order_seq_cst) != 0) {               // partner: hide()'s exchange
+        const auto limit = reinterpret_cast<uintptr_t>(lane.begin) + lane.size;
+        if (cursor + bytes <= limit && lane.records_left != 0) {
+          if (lane.records_left != SIZE_MAX) --lane.records_left;
+          return cursor;
         }
-        return place;  // still odd: the caller writes, then makes it even
       }
-      slot = owned().exchange(nullptr, std::memory_order_seq_cst);
-      turn_.fetch_add(1, std::memory_order_release);
-      if (slot != nullptr) {
-        filling_ = false;
-        source_.give_back(slot->begin, slot->size, static_cast<size_t>(slot->cursor - slot->begin));
+      const bool mine = end.exchange(0, std::memory_order_seq_cst) != 0;
+      lane.cursor.store(cursor, std::memory_order_release);  // partner: take()'s acquire
+      open_ = false;
+      if (mine) {
+        source_.give_back(lane.begin, lane.size, cursor - reinterpret_cast<uintptr_t>(lane.begin));
+      } else {
+        lane_ = &lanes_[lane_ == &lanes_[0]];  // a flusher has taken this one, and may still be reading it
+        continue;
       }
-    } else {
-      turn_.fetch_add(1, std::memory_order_release);
-    }
-    if (filling_) {
-      active_ ^= 1;  // a flusher has taken the slot, and may still be reading it
-      filling_ = false;
     }
     uint8_t* buffer = nullptr;
     size_t size = 0, max_records = 0;
-    if (!source_.lend(&buffer, &size, &max_records)) return nullptr;
+    if (!source_.lend(&buffer, &size, &max_records)) return 0;
     if (size < bytes) {
       source_.give_back(buffer, size, 0);
-      return nullptr;
+      return 0;
     }
-    Slot& slot = slots_[active_];
-    slot.begin = slot.cursor = buffer;
-    slot.size = size;
-    slot.records_left = max_records == 0 ? SIZE_MAX : max_records;
-    slot.end = max_records == 0 ? buffer + size : buffer;
-    filling_ = true;
-    owned().store(&slot, std::memory_order_release);  // partner: write()'s acquire
+    lane.begin = buffer;
+    lane.size = size;
+    lane.records_left = max_records == 0 ? SIZE_MAX : max_records;
+    lane.cursor.store(reinterpret_cast<uintptr_t>(buffer), std::memory_order_relaxed);
+    end.store(max_records == 0 ? reinterpret_cast<uintptr_t>(buffer) + size : kCounted,
+              std::memory_order_release);  // partner: hide()'s exchange
+    open_ = true;
   }
+}
+
+inline void RecordWriter::close() {
+  if (!open_) return;
+  Lane& lane = *lane_;
+  open_ = false;
+  if (end_of(lane).exchange(0, std::memory_order_seq_cst) != 0) {  // partner: hide()'s exchange
+    const uintptr_t cursor = lane.cursor.load(std::memory_order_relaxed);
+    source_.give_back(lane.begin, lane.size, cursor - reinterpret_cast<uintptr_t>(lane.begin));
+  } else {
+    lane_ = &lanes_[lane_ == &lanes_[0]];
+  }
+}
+
+inline void RecordWriter::hide() {
+  // Partner: the owner's release when it opened the lane. At most one of them is open.
+  for (Lane& lane : lanes_) lane.taken = end_of(lane).exchange(0, std::memory_order_seq_cst) != 0;
 }
 
 inline void RecordWriter::take() {
-  if (taken_ == nullptr) return;
-  const uint64_t turn = turn_.load(std::memory_order_seq_cst);  // partner: the owner's release, and its odd store
-  if (turn % 2 != 0) {
-    while (turn_.load(std::memory_order_acquire) == turn) sched_yield();
+  for (Lane& lane : lanes_) {
+    if (!lane.taken) continue;
+    lane.taken = false;
+    uintptr_t cursor = lane.cursor.load(std::memory_order_seq_cst);  // partner: the owner's odd stores
+    while (cursor % 2 != 0) {
+      sched_yield();
+      cursor = lane.cursor.load(std::memory_order_acquire);  // partner: the owner's release
+    }
+    source_.give_back(lane.begin, lane.size, cursor - reinterpret_cast<uintptr_t>(lane.begin));
   }
-  source_.give_back(taken_->begin, taken_->size, static_cast<size_t>(taken_->cursor - taken_->begin));
-  taken_ = nullptr;
-}
-
-inline void RecordWriter::forget() {
-  turn_.store(0, std::memory_order_relaxed);
-  owned().store(nullptr, std::memory_order_relaxed);
-  filling_ = false;
-  taken_ = nullptr;
 }
 
 }  // namespace kineto_spyre::emulator

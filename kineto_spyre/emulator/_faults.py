@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from types import TracebackType
 from typing import Any
 
 
-class faults:  # noqa: N801 - used as a function
+class faults:
     """Makes the emulated Spyre go wrong, within a `with` block.
 
     >>> with faults("clock_offset=5ms,drop=3"): ...
@@ -53,7 +54,7 @@ class faults:  # noqa: N801 - used as a function
         _emulator.set_faults(_in_force)
 
 
-_in_force = ""
+_in_force = os.environ.get("KINETO_SPYRE_FAULTS", "")
 
 
 def _text(value: Any) -> str:

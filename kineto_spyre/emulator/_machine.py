@@ -190,7 +190,9 @@ class Device:
         self, nbytes: int, stream: int = 1, address: int | None = None, value: int = 0, blocking: bool = False
     ) -> None:
         """A fill. Without an address it takes its time and writes nothing."""
-        _native().fill(self.index, _stream(stream), address or 0, _whole("value", value, 0, 255), _size(nbytes), blocking)
+        _native().fill(
+            self.index, _stream(stream), address or 0, _whole("value", value, 0, 255), _size(nbytes), blocking
+        )
 
     def alloc(self, nbytes: int, stream: int = 1) -> int:
         """The address of new device memory; 0 bytes have one, too."""
