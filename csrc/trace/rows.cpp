@@ -24,7 +24,7 @@ bool in_order(const Item* a, const Item* b) {
 
 std::string describe(const Item& item) {
   if (item.kind == aiupti::Kind::kCompute) {
-    return "'" + safe_text(aiupti::name(*aiupti::as<AIUpti_ActivityCompute>(item.record))) + "'";
+    return '\'' + safe_text(aiupti::name(*aiupti::as<AIUpti_ActivityCompute>(item.record))) + '\'';
   }
   return "correlation id " + std::to_string(aiupti::correlation_id(item.record));
 }
@@ -92,21 +92,21 @@ bool Rows::place(Item& item, uint32_t device_id, uint32_t stream_id, int64_t sta
   Stream& row = stream(on, stream_id);
   if (row.lane < 0) return false;
   item.lane = static_cast<uint16_t>(row.lane);
-  if (start < row.last_end || start < row.last_start) row.unsettled = true;
+  if (start < row.last_end || start <= row.last_start) row.unsettled = true;
   row.last_start = std::max(row.last_start, start);
   row.last_end = std::max(row.last_end, end);
   return true;
 }
 
 bool Rows::place_copy(Copies& copies, Group group, const Device& device, Item& item, int64_t start, int64_t end) {
-  if (start < copies.last_start) copies.unsettled = true;
+  if (start <= copies.last_start) copies.unsettled = true;
   copies.last_start = std::max(copies.last_start, start);
   auto free = std::ranges::find_if(copies.rows, [&](const auto& row) { return row.second <= start; });
   if (free == copies.rows.end()) {
     if (copies.rows.size() < kMaxRows) {
       const auto number = static_cast<int64_t>(copies.rows.size());
       std::string name = kGroupName[group];
-      if (number != 0) name += " " + std::to_string(number + 1);
+      if (number != 0) name += ' ' + std::to_string(number + 1);
       const int32_t lane = add({false, device.id, kGroupBase[group] + number, kGroupBase[group] * 10 + number, name});
       if (lane < 0) return false;
       copies.rows.emplace_back(static_cast<uint16_t>(lane), end);
@@ -254,7 +254,7 @@ void Rows::place_spans(std::vector<Span>& spans) {
       const Lane stream = trace_->lanes[stream_lane];
       Device& on = device(static_cast<uint32_t>(stream.process));
       std::string name = stream.name + " ranges";
-      if (!rows.empty()) name += " " + std::to_string(rows.size() + 1);
+      if (!rows.empty()) name += ' ' + std::to_string(rows.size() + 1);
       const int32_t lane = add({false, stream.process, kSpanBase + on.span_rows++, stream.sort - 1, name});
       if (lane < 0) continue;
       rows.push_back({static_cast<uint16_t>(lane), {}});

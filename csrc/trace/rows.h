@@ -48,7 +48,7 @@ class Rows {
     int32_t lane = -1;
     int64_t last_start = INT64_MIN;
     int64_t last_end = INT64_MIN;
-    bool unsettled = false;  // an overlap, or work out of order
+    bool unsettled = false;  // an overlap, a possible duplicate, or work out of order
   };
   struct Copies {
     std::vector<std::pair<uint16_t, int64_t>> rows;  // lane, end of its last

@@ -405,8 +405,10 @@ class Maker {
     item.flags |= Item::kCorrelated;
     if (launch != nullptr) {
       item.link = launch->op;
-      item.flags |= Item::kFlow;
-      launch->item->flags |= Item::kFlow;
+      if (!launch->item->has(Item::kDropped)) {
+        item.flags |= Item::kFlow;
+        launch->item->flags |= Item::kFlow;
+      }
       if (start < launch->start) {
         item.flags |= Item::kEarly;
         if (trace_->early++ == 0) first_early_ = &item;
@@ -588,7 +590,7 @@ class Maker {
  private:
   static std::string describe(const Item& item) {
     if (item.kind == Kind::kCompute) {
-      return "'" + safe_text(aiupti::name(*aiupti::as<AIUpti_ActivityCompute>(item.record))) + "'";
+      return '\'' + safe_text(aiupti::name(*aiupti::as<AIUpti_ActivityCompute>(item.record))) + '\'';
     }
     return std::string(aiupti::kind_name(item.kind)) + " with correlation id " +
            std::to_string(aiupti::correlation_id(item.record));

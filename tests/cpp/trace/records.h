@@ -47,7 +47,7 @@ struct Kernel {
   uint64_t correlation = 0;
   uint32_t stream = 1;
   uint32_t device = 0;
-  int64_t queued = -1;  // relative to kNow; -1: not told
+  int64_t queued = INT64_MIN;  // relative to kNow; INT64_MIN: not told
 };
 
 struct Call {
@@ -96,7 +96,7 @@ class Session {
     record.correlation_id = static_cast<decltype(record.correlation_id)>(kernel.correlation);
     record.start = static_cast<uint64_t>(kNow + kernel.start);
     record.end = static_cast<uint64_t>(kNow + kernel.end);
-    record.queued = kernel.queued < 0 ? 0 : static_cast<uint64_t>(kNow + kernel.queued);
+    record.queued = kernel.queued == INT64_MIN ? 0 : static_cast<uint64_t>(kNow + kernel.queued);
     std::memcpy(record.name, kernel.name.data(), std::min(kernel.name.size(), sizeof(record.name)));
     raw(record);
   }

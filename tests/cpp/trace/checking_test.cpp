@@ -1,0 +1,278 @@
+#include "catch2/catch.hpp"
+#include "trace/records.h"
+#include "trace/text.h"
+
+using namespace kineto_spyre;
+using namespace kineto_spyre::trace;
+using namespace kineto_spyre::trace::testing;
+using Catch::Matchers::Contains;
+
+namespace {
+
+AIUpti_ActivityCompute compute(int64_t start, int64_t end, uint32_t correlation = 1) {
+  AIUpti_ActivityCompute record{};
+  record.kind = AIUPTI_ACTIVITY_KIND_CMPT;
+  record.stream_id = 1;
+  record.correlation_id = correlation;
+  record.start = static_cast<uint64_t>(start);
+  record.end = static_cast<uint64_t>(end);
+  std::strcpy(record.name, "kernel");
+  return record;
+}
+
+}  // namespace
+
+TEST_CASE("case 4: start 0 and end before start are refused, duration 0 kept, 1.2 s kept and flagged") {
+  Session session;
+  session.raw(compute(0, kNow));
+  session.raw(compute(kNow + 10, kNow + 9));
+  session.add(Kernel{.name = "zero", .start = 20, .end = 20, .correlation = 3});
+  session.add(Kernel{.name = "long", .start = 30, .end = 30 + 1'200 * kMs, .correlation = 4});
+  session.make();
+  REQUIRE(session.adds_up());
+  CHECK(session.all.size() == 2);
+  CHECK(session.refused(Refusal::kStartZero) == 1);
+  CHECK(session.refused(Refusal::kEndBeforeStart) == 1);
+  CHECK(Session::duration_of(session.kernel("zero")) == 0);
+  CHECK(session.kernel("long").has(Item::kLong));
+  CHECK_FALSE(session.kernel("zero").has(Item::kLong));
+  CHECK(session.trace.long_kernels == 1);
+  REQUIRE(session.trace.warnings.size() == 2);
+  CHECK_THAT(session.trace.warnings[0], Contains("1 kernel(s) last longer than a second. First: 'long'"));
+  CHECK_THAT(session.trace.warnings[1], Contains("2 record(s) were refused: 1 start_zero, 1 end_before_start"));
+}
+
+TEST_CASE("a time more than a day from the session is refused") {
+  Session session;
+  session.raw(compute(5, 10));
+  session.raw(compute(kNow + 100'000 * kSecond, kNow + 100'001 * kSecond));
+  session.raw(compute(kNow, kNow + 100'000 * kSecond));
+  AIUpti_ActivityCompute beyond = compute(kNow, kNow);
+  beyond.end = UINT64_MAX;
+  session.raw(beyond);
+  session.make();
+  CHECK(session.refused(Refusal::kUnreasonableTime) == 4);
+  CHECK(session.all.empty());
+  CHECK(session.adds_up());
+}
+
+TEST_CASE("an unknown kind is refused, and what comes after it is not") {
+  Session session;
+  AIUpti_ActivityCompute unknown = compute(kNow, kNow + 1);
+  unknown.kind = 77;
+  session.raw(unknown);
+  unknown.kind = AIUPTI_ACTIVITY_KIND_INVALID;
+  session.raw(unknown);
+  session.add(Kernel{.name = "after", .end = 10, .correlation = 2});
+  // The walker of the tests takes 64 bytes for what it doesn't know, so tell it better.
+  session.new_buffer();
+  unknown.kind = 78;
+  session.raw(unknown, 8);
+  session.add(Kernel{.name = "last", .end = 10, .correlation = 3, .stream = 2});
+  session.make();
+  CHECK(session.refused(Refusal::kUnknownKind) >= 3);
+  CHECK(session.kernel("last").id > kIdBase);
+  CHECK(session.adds_up());
+}
+
+TEST_CASE("longer records are read by their known prefix, with one notice of both sizes") {
+  Session session;
+  for (uint32_t i = 1; i <= 3; ++i) session.raw(compute(kNow + i * 10, kNow + i * 10 + 5, i), 40);
+  session.make();
+  REQUIRE(session.adds_up());
+  CHECK(session.captured(Category::kKernel) == 3);
+  CHECK(session.trace.sizes[static_cast<size_t>(aiupti::Kind::kCompute)].seen == 272);
+  REQUIRE(session.trace.warnings.size() == 1);
+  CHECK_THAT(session.trace.warnings[0], Contains("272 bytes") && Contains("232"));
+}
+
+TEST_CASE("shorter records are refused by kind; other kinds are read") {
+  Session session;
+  for (uint32_t i = 1; i <= 3; ++i) {
+    session.raw(compute(kNow + i * 10, kNow + i * 10 + 5, i), -40);
+    session.add(Call{.start = i * 10, .end = i * 10 + 5, .correlation = i});
+  }
+  session.raw(compute(kNow + 40, kNow + 45, 4), -40);  // the last one of the buffer
+  session.make();
+  REQUIRE(session.adds_up());
+  CHECK(session.captured(Category::kKernel) == 0);
+  CHECK(session.captured(Category::kRuntime) == 3);
+  CHECK(session.refused(Refusal::kShorterRecord) == 4);
+  REQUIRE(session.trace.warnings.size() == 2);
+  CHECK_THAT(session.trace.warnings[0], Contains("compute records of 192 bytes") && Contains("expects 232"));
+}
+
+TEST_CASE("the same record twice is refused once") {
+  Session session;
+  session.add(Call{.start = 0, .end = 5, .correlation = 1});
+  session.add(Call{.start = 0, .end = 5, .correlation = 1});
+  session.add(Kernel{.start = 10, .end = 20, .correlation = 1});
+  session.add(Kernel{.start = 10, .end = 20, .correlation = 1});
+  session.add(Copy{.start = 10, .end = 20, .correlation = 2});
+  session.add(Copy{.start = 10, .end = 20, .correlation = 2});
+  session.make();
+  REQUIRE(session.adds_up());
+  CHECK(session.refused(Refusal::kDuplicate) == 3);
+  CHECK(session.all.size() == 3);
+  CHECK(session.trace.overlaps == 0);
+}
+
+TEST_CASE("a walk that an earlier session broke off is run out, and begun again") {
+  Session session;
+  session.add(Kernel{.name = "a", .start = 0, .end = 10, .correlation = 1});
+  session.add(Kernel{.name = "b", .start = 10, .end = 20, .correlation = 2});
+  static bool broken;
+  broken = true;
+  session.next_record = [](uint8_t* buffer, size_t valid, AIUpti_Activity** record) {
+    if (std::exchange(broken, false)) TestWalker::next(buffer, valid, record);  // as if someone had begun before
+    return TestWalker::next(buffer, valid, record);
+  };
+  session.make();
+  CHECK(session.all.size() == 2);
+  CHECK(session.trace.broken_walks == 0);
+}
+
+TEST_CASE("null, stray and misaligned pointers from the walker are refused, and the walk goes on to its end") {
+  Session session;
+  session.add(Kernel{.name = "a", .start = 0, .end = 10, .correlation = 1});
+  session.add(Kernel{.name = "b", .start = 10, .end = 20, .correlation = 2});
+  static int step;
+  step = 0;
+  static uint64_t elsewhere[64] = {AIUPTI_ACTIVITY_KIND_CMPT};
+  session.next_record = [](uint8_t* buffer, size_t valid, AIUpti_Activity** record) {
+    switch (step++) {
+      case 1:
+        *record = nullptr;
+        return AIUPTI_SUCCESS;
+      case 2:
+        *record = reinterpret_cast<AIUpti_Activity*>(elsewhere);
+        return AIUPTI_SUCCESS;
+      case 3:
+        *record = reinterpret_cast<AIUpti_Activity*>(buffer + 1);
+        return AIUPTI_SUCCESS;
+      default:
+        return TestWalker::next(buffer, valid, record);
+    }
+  };
+  session.make();
+  REQUIRE(session.adds_up());
+  CHECK(session.refused(Refusal::kMalformed) == 3);
+  CHECK(session.all.size() == 2);
+}
+
+TEST_CASE("a walker that never ends is stopped, and said") {
+  Session session;
+  session.add(Kernel{.start = 0, .end = 10, .correlation = 1});
+  session.next_record = [](uint8_t* buffer, size_t, AIUpti_Activity** record) {
+    *record = reinterpret_cast<AIUpti_Activity*>(buffer);
+    return AIUPTI_SUCCESS;
+  };
+  session.make();
+  CHECK(session.adds_up());
+  CHECK(session.trace.broken_walks == 1);
+  CHECK_THAT(session.trace.warnings.back(), Contains("did not end"));
+}
+
+TEST_CASE("a walker that returns errors only is given up, and what it returned is kept") {
+  Session session;
+  session.add(Kernel{.start = 0, .end = 10, .correlation = 1});
+  session.add(Kernel{.start = 10, .end = 20, .correlation = 2});
+  static int step;
+  step = 0;
+  session.next_record = [](uint8_t* buffer, size_t valid, AIUpti_Activity** record) {
+    return step++ == 0 ? TestWalker::next(buffer, valid, record) : AIUPTI_ERROR_UNKNOWN;
+  };
+  session.make();
+  CHECK(session.trace.broken_walks == 1);
+  CHECK(session.all.size() == 1);
+}
+
+TEST_CASE("window: a kernel belongs to where its launch belongs, however late it runs") {
+  Session session;
+  session.add(Call{.start = -20, .end = -15, .correlation = 1});
+  session.add(Call{.start = 5, .end = 8, .correlation = 2});
+  session.add(Kernel{.name = "of warm-up, late", .start = 10, .end = 20, .correlation = 1});
+  session.add(Kernel{.name = "ours", .start = 20, .end = 30, .correlation = 2});
+  session.add(Kernel{.name = "of warm-up, launch forgotten", .start = 30, .end = 40, .correlation = 3, .queued = -10});
+  session.add(Kernel{.name = "unlaunched, before", .start = -5, .end = 40, .correlation = 4, .stream = 2});
+  session.add(Kernel{.name = "unlaunched, inside", .start = 50, .end = 60, .correlation = 5, .stream = 2});
+  session.add(
+      Kernel{.name = "unlaunched, across the end", .start = 60, .end = 11 * kSecond, .correlation = 6, .stream = 2});
+  session.make();
+  REQUIRE(session.adds_up());
+  CHECK(session.trace.outside == 5);
+  CHECK(session.captured(Category::kKernel) == 2);
+  CHECK(session.kernel("ours").has(Item::kFlow));
+  CHECK_FALSE(session.kernel("unlaunched, inside").has(Item::kFlow));
+}
+
+TEST_CASE("window: a kernel that was launched inside and ran on after the end is kept") {
+  Session session;
+  session.add(Call{.start = 9 * kSecond, .end = 9 * kSecond + 5, .correlation = 1});
+  session.add(Kernel{.start = 9 * kSecond + 10, .end = 10 * kSecond + 5, .correlation = 1});
+  session.make();
+  CHECK(session.all.size() == 2);
+}
+
+TEST_CASE("what the user did not ask for is joined with, and not shown") {
+  Session session;
+  session.options.wanted = {true, false, false, false, false, false};
+  session.op(7, 0, 100);
+  session.add(Call{.start = 5, .end = 8, .correlation = 1});
+  session.add(Kernel{.name = "k", .start = 10, .end = 20, .correlation = 1});
+  session.add(Copy{.start = 10, .end = 20, .correlation = 2});
+  session.make();
+  REQUIRE(session.adds_up());
+  CHECK(session.all.size() == 1);
+  CHECK(session.trace.not_requested == 2);
+  CHECK(session.op_of(session.kernel("k")) == 7);
+  CHECK_FALSE(session.kernel("k").has(Item::kFlow));  // an arrow from nowhere
+}
+
+TEST_CASE("calls of an unknown id are kept and counted") {
+  Session session;
+  session.add(Call{.cbid = 4711, .start = 5, .end = 8, .correlation = 1});
+  session.add(Call{.start = 9, .end = 10, .correlation = 2});
+  session.make();
+  CHECK(session.trace.unknown_calls == 1);
+  CHECK(session.all.size() == 2);
+}
+
+TEST_CASE("no buffers, empty buffers, a valid size beyond the size") {
+  Session session;
+  session.make();
+  CHECK(session.trace.walked == 0);
+  session.new_buffer();
+  session.make();
+  CHECK(session.trace.walked == 0);
+
+  Session beyond(sizeof(AIUpti_ActivityCompute));
+  beyond.add(Kernel{.end = 10, .correlation = 1});
+  beyond.make();
+  CHECK(beyond.all.size() == 1);
+}
+
+TEST_CASE("names come out as printable ASCII without quotes and backslashes") {
+  CHECK(safe_text("aten::mm") == "aten::mm");
+  CHECK(safe_text("a\"b\\c") == "a'b/c");
+  CHECK(safe_text(std::string_view("a\0b\n\x7f", 5)) == "a b  ");
+  CHECK(safe_text("k\xC3\xA4se \xE2\x82\xAC \xF0\x9F\x98\x80") == "k<U+00E4>se <U+20AC> <U+1F600>");
+  CHECK(safe_text("\xFF\xC3(\xED\xA0\x80\xC0\x80\xF5") == "<0xFF><0xC3>(<0xED><0xA0><0x80><0xC0><0x80><0xF5>");
+  CHECK(safe_text("\xE2\x82") == "<0xE2><0x82>");
+  for (int byte = 0; byte < 256; ++byte) {
+    const char c = static_cast<char>(byte);
+    for (char out : safe_text(std::string_view(&c, 1))) {
+      CHECK((out >= ' ' && out <= '~' && out != '"' && out != '\\'));
+    }
+  }
+}
+
+TEST_CASE("the provenance key of a compiled kernel's name") {
+  CHECK(provenance_key("spyre_kernel_v1_mm_add_abcdefghijkl2345#0") == "abcdefghijkl2345");
+  CHECK(provenance_key("spyre_kernel_v1_mm_abcdefghijkl2345#12") == "abcdefghijkl2345");
+  CHECK(provenance_key("spyre_kernel_v1_mm_abcdefghijkl2345") == "");
+  CHECK(provenance_key("spyre_kernel_v1_mm_abcdefghijkl2341#0") == "");
+  CHECK(provenance_key("spyre_kernel_v1_mm_ABCDEFGHIJKL2345#0") == "");
+  CHECK(provenance_key("spyre_kernel_v1_#0") == "");
+  CHECK(provenance_key("mm#0") == "");
+}
