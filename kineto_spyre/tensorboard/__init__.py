@@ -1,11 +1,11 @@
 """Makes the stock torch-tb-profiler show a Spyre, by being installed beside it.
 
-TensorBoard imports every entry point of the group ``tensorboard_plugins`` before it starts a plugin. Ours adds no page of
-its own (`Loader.load` returns None); importing it puts right, inside torch-tb-profiler 0.4.3, what keeps three views
+TensorBoard imports every entry point of the group ``tensorboard_plugins`` before it starts a plugin. Ours adds no page
+of its own (`Loader.load` returns None); importing it puts right, inside torch-tb-profiler 0.4.3, what keeps three views
 from showing a PrivateUse1 device: see `kineto_spyre.tensorboard.stock`.
 
-Nothing here raises: a TensorBoard without torch-tb-profiler, or with one that looks different inside, goes on as if this
-package were not there.
+Nothing here raises: a TensorBoard without torch-tb-profiler, or with one that looks different inside, goes on as if
+this package were not there.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 Operator, GPU Kernel   device time reaches an op through a runtime call; the plugin knows the category `runtime` alone,
                        Kineto writes `privateuse1_runtime` and `privateuse1_driver`
-Memory                 the device's curve: the plugin knows Device Type 0 and 1, PyTorch writes 20 for PrivateUse1, and the
-                       view answers HTTP 500
-Trace                  the plugin adds utilisation counters by cutting the file at its last `]`: a list or a bracket in the
-                       metadata that follows the events leaves broken JSON. Here they are put in front of the first event
+Memory                 the device's curve: the plugin knows Device Type 0 and 1, PyTorch writes 20 for PrivateUse1, and
+                       the view answers HTTP 500
+Trace                  the plugin adds utilisation counters by cutting the file at its last `]`: a bracket in the
+                       metadata that follows the events leaves broken JSON. Here they come before the first event
 
-The plugin parses in processes that it spawns, where TensorBoard's entry points are not imported: `RunLoader` is swapped
-for a subclass that lives in this module, so that such a process imports it to find its work.
+The plugin parses in processes that it spawns, where TensorBoard's entry points are not imported: `RunLoader` is
+swapped for a subclass that lives in this module, so that such a process imports it to find its work.
 """
 
 from __future__ import annotations
