@@ -1,7 +1,6 @@
 // The C interface: checks what it is given, says what is wrong with it, and tells the tracer of each call.
 #include "spyre_emulator/runtime.h"
 
-#include <libaiupti/aiupti_activity.h>
 #include <pthread.h>
 
 #include <cstdlib>
@@ -12,6 +11,18 @@
 
 namespace kineto_spyre::emulator {
 namespace {
+
+// The callback ids under which libaiupti records the calls of the runtime. Numbers of our own, so that the runtime knows
+// nothing of libaiupti's header.
+enum Cbid : uint32_t {
+  kLaunchCompute = 2,
+  kLaunchDmo = 4,
+  kMalloc = 7,  // fills too: on a Spyre, aiuMalloc launches them
+  kResizeTensorAllocation = 8,
+  kScheduleWait = 17,
+  kDataTransferDtoH = 34,
+  kDataTransferHtoD = 35,
+};
 
 // The process's machine. Acquire in machine(): release in spyreInit and in the child of a fork.
 std::atomic<Machine*> g_machine{nullptr};
@@ -135,7 +146,7 @@ uint64_t wait_data(const spyreStream_st& stream) {
 
 // A wait that the program asked for, as it appears in the trace.
 spyreError_t traced_wait(const Point& point, uint64_t data) {
-  Call call(AIUPTI_RUNTIME_TRACE_CBID_SCHEDULE_WAIT);
+  Call call(kScheduleWait);
   const spyreError_t error = wait_for(point);
   call.end(data);
   return error;
@@ -236,7 +247,7 @@ spyreError_t spyreDeviceSynchronize(int32_t index) {
   const auto [device, error] = find_device(index);
   if (error != SPYRE_SUCCESS) return error;
   if (device->lost()) return lost(*device);
-  Call call(AIUPTI_RUNTIME_TRACE_CBID_SCHEDULE_WAIT);
+  Call call(kScheduleWait);
   spyreError_t result = SPYRE_SUCCESS;
   for (const auto& point : device->unfinished()) {
     if (result == SPYRE_SUCCESS) result = wait_for(*point);
@@ -274,7 +285,7 @@ spyreError_t spyreMalloc(int32_t index, uint64_t bytes, spyreStream_t stream_or_
   const auto [device, stream, error] = find_stream(index, stream_or_null);
   if (error != SPYRE_SUCCESS) return error;
   if (address == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreMalloc was given no place for the address");
-  Call call(AIUPTI_RUNTIME_TRACE_CBID_MALLOC);
+  Call call(kMalloc);
   *address = device->memory.allocate(bytes);
   if (*address == nullptr) {
     return fail(SPYRE_ERROR_OUT_OF_MEMORY,
@@ -294,7 +305,7 @@ spyreError_t spyreMalloc(int32_t index, uint64_t bytes, spyreStream_t stream_or_
 spyreError_t spyreFree(int32_t index, void* address) {
   const auto [device, error] = find_device(index);  // what a lost device held may be freed
   if (error != SPYRE_SUCCESS) return error;
-  Call call(AIUPTI_RUNTIME_TRACE_CBID_RESIZE_TENSOR_ALLOCATION);
+  Call call(kResizeTensorAllocation);
   const int64_t bytes = device->memory.release(address);
   if (bytes < 0) {
     return fail(SPYRE_ERROR_INVALID_VALUE, "nothing is allocated on device " + std::to_string(index) + " at address " +
@@ -461,17 +472,17 @@ spyreError_t spyreMemcpy(int32_t index, void* dst, const void* src, uint64_t byt
                          spyreStream_t stream_or_null, int32_t flags) {
   const auto [device, stream, error] = find_stream(index, stream_or_null);
   if (error != SPYRE_SUCCESS) return error;
-  uint32_t cbid = AIUPTI_RUNTIME_TRACE_CBID_DATA_TRANSFER_HTOD;
+  uint32_t cbid = kDataTransferHtoD;
   bool dst_on_device = true, src_on_device = false;
   switch (kind) {
     case SPYRE_MEMCPY_HTOD:
       break;
     case SPYRE_MEMCPY_DTOH:
-      cbid = AIUPTI_RUNTIME_TRACE_CBID_DATA_TRANSFER_DTOH;
+      cbid = kDataTransferDtoH;
       dst_on_device = false, src_on_device = true;
       break;
     case SPYRE_MEMCPY_PTOP:
-      cbid = AIUPTI_RUNTIME_TRACE_CBID_LAUNCH_CB_DMO;
+      cbid = kLaunchDmo;
       src_on_device = true;
       break;
     default:
@@ -524,7 +535,7 @@ spyreError_t spyreMemset(int32_t index, void* dst, int32_t value, uint64_t bytes
                                                " bytes to be filled do not lie in the memory of device " +
                                                std::to_string(index));
   }
-  Call call(AIUPTI_RUNTIME_TRACE_CBID_MALLOC);  // on a Spyre, fills are launched by aiuMalloc
+  Call call(kMalloc);
   Item item;
   item.work = WorkKind::kFill;
   item.bytes = bytes;
@@ -551,7 +562,7 @@ spyreError_t spyreLaunchKernel(int32_t index, spyreStream_t stream_or_null, cons
                                                std::to_string(kernel->flops) + ", ns " + std::to_string(kernel->ns) +
                                                " were given");
   }
-  Call call(AIUPTI_RUNTIME_TRACE_CBID_LAUNCH_CB_CMPT);
+  Call call(kLaunchCompute);
   Item item;
   item.count = kernel->count == 0 ? 1 : static_cast<uint64_t>(kernel->count);
   item.bytes = kernel->bytes_read + kernel->bytes_written;
