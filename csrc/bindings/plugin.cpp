@@ -33,7 +33,9 @@ void set_warning_handler(const std::optional<py::function>& handler) {
     if (interpreter_is_ending()) return;  // taking the GIL would never return
     const py::gil_scoped_acquire gil;
     if (current == nullptr) return;
-    PyObject* result = PyObject_CallFunction(current, "s#", sentence.data(), static_cast<Py_ssize_t>(sentence.size()));
+    PyObject* text = PyUnicode_DecodeUTF8(sentence.data(), static_cast<Py_ssize_t>(sentence.size()), "replace");
+    PyObject* result = text != nullptr ? PyObject_CallOneArg(current, text) : nullptr;
+    Py_XDECREF(text);
     if (result == nullptr) PyErr_WriteUnraisable(current);
     Py_XDECREF(result);
   });

@@ -404,7 +404,8 @@ class Maker {
     ++trace_->captured[static_cast<size_t>(category)];
     item.flags |= Item::kCorrelated;
     if (launch != nullptr) {
-      item.link = launch->op;
+      // Not an allocation's: its time would count as device time of the op.
+      if constexpr (!std::is_same_v<R, AIUpti_ActivityMemory>) item.link = launch->op;
       if (!launch->item->has(Item::kDropped)) {
         item.flags |= Item::kFlow;
         launch->item->flags |= Item::kFlow;
