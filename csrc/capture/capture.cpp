@@ -22,12 +22,11 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <new>
 #include <utility>
 
@@ -42,23 +41,20 @@ namespace {
 // lasts 13 ms, three of the helper's naps.
 constexpr size_t kRecordsAhead = size_t{16} << 20;
 constexpr size_t kNotesAhead = size_t{1} << 20;
-constexpr long kNapNs = 4'000'000;
+constexpr timespec kNap{0, 4'000'000};
 
 }  // namespace
 
 // A capture is what is harvested from the start: nothing has to be allocated when it ends.
 struct Harvest::Impl {
   Config config;
+  uintptr_t number = 0;  // of the capture, in this process
   Pool* pool = nullptr;
   std::unique_ptr<NoteStore> notes;  // until they are collected
   ClockPoint opened{};
   ClockPoint closed{};
   std::atomic<uint64_t> requests_refused{0};
   std::atomic<uint64_t> oversized{0};
-
-  bool has_helper = false;
-  pthread_t helper{};
-  sem_t stop_helper{};
 
   std::vector<ThreadNotes> threads;
   Losses losses;
@@ -75,6 +71,7 @@ enum class Phase : uint32_t { kIdle, kBusy, kArmed, kRecording, kClosed };
 
 constinit std::atomic<Phase> phase{Phase::kIdle};
 constinit Capture* owned = nullptr;  // for whoever holds the phase; null in a child of a fork
+constinit uintptr_t captures = 0;    // so far; for whoever holds the phase
 alignas(64) constinit std::atomic<Capture*> current{nullptr};
 alignas(64) constinit std::atomic<uint32_t> visitors{0};
 
@@ -82,12 +79,12 @@ alignas(64) constinit std::atomic<uint32_t> visitors{0};
 constinit std::atomic<uint64_t> unknown_buffers{0};
 constinit std::atomic<uint64_t> late_completions{0};
 
-// Pools with buffers that libaiupti did not give back.
+// Pools of past captures: buffers may still come home to them.
 struct AtticPlace {
-  std::atomic<Pool*> pool{nullptr};    // written by control
-  std::atomic<bool> abandoned{false};  // its harvest is gone, so that the attic may free it once all buffers came home
+  std::atomic<Pool*> pool{nullptr};    // put here by control; taken away by the harvest's end, or by control later
+  std::atomic<bool> abandoned{false};  // its harvest is gone: once all buffers are home it may be freed
 };
-constinit std::array<AtticPlace, 16> attic;
+constinit std::array<AtticPlace, 64> attic;
 
 class Visit {
  public:
@@ -103,40 +100,36 @@ void wait_for_visitors() noexcept {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The helper thread: memory ahead of need.
+// The helper thread: memory ahead of need. It comes to see the capture now and then, as a visitor like any other, and
+// ends by itself when it finds that the capture is gone: whoever stops a session waits for no thread to wake up.
 
 void touch_ahead(Capture& capture) noexcept {
   capture.pool->touch_ahead(kRecordsAhead);
   if (capture.notes) capture.notes->touch_ahead(kNotesAhead);
 }
 
-void* run_helper(void* argument) {
-  auto& capture = *static_cast<Capture*>(argument);
+void* run_helper(void* number) {
   pthread_setname_np(pthread_self(), "kineto-spyre");
   for (;;) {
-    timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += kNapNs;
-    if (until.tv_nsec >= 1'000'000'000) {
-      until.tv_nsec -= 1'000'000'000;
-      ++until.tv_sec;
-    }
-    if (sem_timedwait(&capture.stop_helper, &until) == 0) return nullptr;
-    touch_ahead(capture);
+    nanosleep(&kNap, nullptr);
+    const Visit visit;
+    Capture* capture = current.load(std::memory_order_seq_cst);
+    if (capture == nullptr || capture->number != reinterpret_cast<uintptr_t>(number)) return nullptr;
+    touch_ahead(*capture);
   }
 }
 
 // Without a helper the capture is as complete, only slower: no reason to fail.
-void start_helper(Capture& capture) noexcept {
-  sem_init(&capture.stop_helper, 0, 0);
-  capture.has_helper = pthread_create(&capture.helper, nullptr, run_helper, &capture) == 0;
-}
-
-void stop_helper(Capture& capture) noexcept {
-  if (!capture.has_helper) return;
-  sem_post(&capture.stop_helper);
-  pthread_join(capture.helper, nullptr);
-  capture.has_helper = false;
+void start_helper(const Capture& capture) noexcept {
+  // The program's signals are for the program's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t helper;
+  if (pthread_create(&helper, nullptr, run_helper, reinterpret_cast<void*>(capture.number)) == 0) {
+    pthread_detach(helper);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -162,7 +155,7 @@ bool watch_forks() noexcept {
 // ---------------------------------------------------------------------------------------------------------------------
 // The attic.
 
-// Called by control. When it is full the pool is never freed, nor found by a late completion.
+// Called by control. If it is full, late completions don't find the pool, and it is not freed if there may be some.
 void put_in_attic(Pool* pool) noexcept {
   for (AtticPlace& place : attic) {
     if (place.pool.load(std::memory_order_relaxed) != nullptr) continue;
@@ -225,11 +218,10 @@ std::unique_ptr<Capture> make_capture(const Config& config, std::string* error) 
 std::unique_ptr<Capture> take_capture() noexcept {
   std::unique_ptr<Capture> capture(std::exchange(owned, nullptr));
   if (capture->closed.ticks == 0) close(*capture);
-  stop_helper(*capture);
+  put_in_attic(capture->pool);  // first, so that whoever comes too late finds it there
   current.store(nullptr, std::memory_order_seq_cst);
   wait_for_visitors();
   capture->pool->seal();
-  if (capture->pool->stranded() != 0) put_in_attic(capture->pool);
   return capture;
 }
 
@@ -253,9 +245,10 @@ bool prepare(const Config& config, std::string* error) {
     return false;
   }
   touch_ahead(*capture);
-  start_helper(*capture);
+  capture->number = ++captures;
   owned = capture.release();
   current.store(owned, std::memory_order_seq_cst);
+  start_helper(*owned);
   phase.store(Phase::kArmed);
   return true;
 }
@@ -350,18 +343,20 @@ void on_buffer_completed(uint8_t* buffer, size_t /*size*/, size_t valid) noexcep
 
 Harvest::Impl::~Impl() {
   if (pool == nullptr) return;
-  if (pool->stranded() == 0) {
-    bool in_attic = false;
-    for (const AtticPlace& place : attic) in_attic |= place.pool.load(std::memory_order_relaxed) == pool;
-    if (!in_attic) {
-      delete pool;
-      return;
-    }
-  }
-  pool->drop_records();
+  AtticPlace* mine = nullptr;  // none, if the capture never began, or in a child of a fork
   for (AtticPlace& place : attic) {
+    if (place.pool.load(std::memory_order_relaxed) == pool) mine = &place;
+  }
+  if (pool->stranded() == 0) {
+    if (mine != nullptr) {
+      mine->pool.store(nullptr, std::memory_order_seq_cst);
+      wait_for_visitors();
+    }
+    delete pool;
+  } else {
+    pool->drop_records();
     // Release: partner is the acquire in sweep_attic().
-    if (place.pool.load(std::memory_order_relaxed) == pool) place.abandoned.store(true, std::memory_order_release);
+    if (mine != nullptr) mine->abandoned.store(true, std::memory_order_release);
   }
 }
 

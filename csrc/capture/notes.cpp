@@ -153,8 +153,9 @@ pthread_key_t thread_end;
 alignas(64) constinit std::atomic<uint32_t> gate{kClosed};
 constinit std::atomic<NoteStore*> open_store{nullptr};
 alignas(64) constinit std::atomic<uint64_t> homeless{0};  // not beside the gate, which everybody reads
-constinit uint32_t windows = kClosed;  // by whoever opens
-constinit bool short_way = false;      // written before the gate opens for the first time
+constinit uint32_t windows = kClosed;                     // by whoever opens
+constinit bool short_way = false;                         // written while the gate is closed
+constinit bool can_short_way = false;
 
 bool has_membarrier() noexcept { return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0; }
 
@@ -254,11 +255,13 @@ inline void note(NoteKind kind, uint64_t id) noexcept {
 
 bool prepare_notes() noexcept {
   static const bool ready = [] {
-    short_way = has_fast_ticks() && has_membarrier();
+    short_way = can_short_way = has_fast_ticks() && has_membarrier();
     return pthread_key_create(&thread_end, at_thread_end) == 0;
   }();
   return ready;
 }
+
+void allow_short_way(bool allowed) noexcept { short_way = allowed && can_short_way; }
 
 void open_notes(NoteStore* store) noexcept {
   open_store.store(store, std::memory_order_relaxed);

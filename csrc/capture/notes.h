@@ -107,6 +107,8 @@ class NoteStore {
 
 // Once per process: readies threads' slots. False if notes can't be had on this system.
 bool prepare_notes() noexcept;
+// For tests: whether notes may go the short way, where the machine has what it needs. Not while a window is open.
+void allow_short_way(bool allowed) noexcept;
 // Notes go to *store until close_notes(), which returns when the store is complete and nobody looks at it any more.
 void open_notes(NoteStore* store) noexcept;
 void close_notes() noexcept;

@@ -34,19 +34,15 @@ void Pool::for_each(Visitor visit) const noexcept {
 
 void Pool::seal() noexcept {
   take_returned([this](uint32_t, const Buffer& buffer) { index()[sealed_++] = buffer; });
-  size_t stranded = 0;
   size_t keep = 0;  // the end of what was kept so far
   for_each([&](size_t begin, size_t end, const Cell& piece) {
     const uint32_t state = piece.state.load(std::memory_order_relaxed);
     if (state == kFree) return;
     records_.forget(keep, begin);
     keep = state == kReturned ? begin + piece.valid : end;
-    stranded += state == kLent;
   });
   records_.forget(keep, records_.size());
-  records_.keep_on_fork();
-  index_.keep_on_fork();
-  stranded_.store(stranded, std::memory_order_relaxed);
+  for (Reserve* reserve : {&records_, &cells_, &index_}) reserve->keep_on_fork();
 }
 
 void Pool::drop_records() noexcept {
@@ -59,11 +55,12 @@ void Pool::drop_records() noexcept {
   records_.forget(keep, records_.size());
 }
 
-bool Pool::complete_late(uint8_t* buffer) noexcept {
-  if (claim(buffer) == IndexStack::kNone) return false;
-  // Release: partner is the acquire in stranded().
-  stranded_.fetch_sub(1, std::memory_order_release);
-  return true;
+size_t Pool::stranded() const noexcept {
+  size_t stranded = 0;
+  // Acquire: partner is the release in claim().
+  for_each(
+      [&](size_t, size_t, const Cell& piece) { stranded += piece.state.load(std::memory_order_acquire) == kLent; });
+  return stranded;
 }
 
 }  // namespace kineto_spyre::capture

@@ -68,7 +68,7 @@ class Pool {
 
  public:
   static constexpr size_t kGranule = 4096;            // no page size: it only has to divide memory finely
-  static constexpr size_t kWorthLending = 64 * 1024;  // a rest that is smaller stays with the buffer that it's cut from
+  static constexpr size_t kWorthLending = 16 * 1024;  // a rest that is smaller stays with the buffer that it's cut from
 
   // False, with a sentence in *error, if there is no address space. budget_bytes: all buffers together.
   bool map(size_t budget_bytes, size_t buffer_bytes, std::string* error);
@@ -144,13 +144,11 @@ class Pool {
   std::span<const Buffer> buffers() const noexcept { return {index(), sealed_}; }
   // After seal(): gives back the records as well. Buffers still lent stay.
   void drop_records() noexcept;
-  // After seal(): a buffer that comes back late. False if it's not one of ours that is lent.
-  bool complete_late(uint8_t* buffer) noexcept;
-  // Buffers still lent, after seal().
-  size_t stranded() const noexcept {
-    // Acquire: partner is the release in complete_late(). At 0 no borrower is left that writes.
-    return stranded_.load(std::memory_order_acquire);
-  }
+  // A buffer that comes back when the session is over: its records are too late. False if it's not one of ours that is
+  // lent. May run beside seal() and everything after it.
+  bool complete_late(uint8_t* buffer) noexcept { return claim(buffer) != IndexStack::kNone; }
+  // Buffers that are still lent, after seal(). At 0 no borrower is left that writes, and none comes again.
+  size_t stranded() const noexcept;
 
  private:
   // Moves a lent buffer to returned and makes the caller its owner; kNone if it is none.
@@ -160,8 +158,8 @@ class Pool {
     if (offset % kGranule != 0) return IndexStack::kNone;
     const uint32_t index = static_cast<uint32_t>(offset / kGranule);
     uint32_t expected = kLent;
-    // Acquire: partner is the release in lend().
-    return cell(index).state.compare_exchange_strong(expected, kReturned, std::memory_order_acquire,
+    // Acquire: partner is the release in lend(). Release: the borrower's writes; partner is the acquire in stranded().
+    return cell(index).state.compare_exchange_strong(expected, kReturned, std::memory_order_acq_rel,
                                                      std::memory_order_relaxed)
                ? index
                : IndexStack::kNone;
@@ -197,7 +195,6 @@ class Pool {
   size_t sealed_ = 0;
   alignas(64) IndexStack free_;
   alignas(64) std::atomic<uint32_t> returned_{0};  // index + 1 of the newest, 0 if there is none
-  alignas(64) std::atomic<size_t> stranded_{0};
 };
 
 }  // namespace kineto_spyre::capture

@@ -1,7 +1,7 @@
 // Stands in for libaiupti: a thread that writes to the buffers it was lent, and counts what it could not write.
 //
-// Each record says who wrote it and which of its records it is, and carries a checksum of that: a torn, doubled, lost or
-// misplaced record shows. Producers know what they produced; the test compares.
+// Each record says who wrote it and which of its records it is, and carries a checksum of that: a torn, doubled, lost
+// or misplaced record shows. Producers know what they produced; the test compares.
 #pragma once
 
 #include <cstddef>

@@ -94,7 +94,8 @@ TEST_CASE("what a flush leaves of a buffer is lent again, so that flushes don't 
   CHECK(harvest.losses().requests_refused == 0);
 }
 
-TEST_CASE("a buffer that comes back after the harvest is counted in the next session, and its memory is not freed early") {
+TEST_CASE(
+    "a buffer that comes back after the harvest is counted in the next session, and its memory is not freed early") {
   start();
   uint8_t* first = borrow();
   uint8_t* second = borrow();

@@ -1,0 +1,181 @@
+// Sessions one after the other, with producers that take no notice of them.
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "borrower.h"
+#include "capture/clock.h"
+#include "capture/notes.h"
+#include "catch2/catch.hpp"
+#include "sanitizers.h"
+
+using namespace kineto_spyre::capture;
+using namespace kineto_spyre::capture::testing;
+
+namespace {
+
+constexpr int kCycles = kSanitizer ? 1'000 : 10'000;
+
+// A thread that notes one id after the other, each id once, and says how far it is. It says so with a full fence: the
+// next note looks at the gate after everybody can see that this one is done.
+struct Noter {
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> done{0};
+  std::atomic<int32_t> tid{0};
+  std::thread thread{[this] {
+    tid = gettid();
+    for (uint64_t id = 1; !stop.load(std::memory_order_relaxed); ++id) {
+      note_op_begin(id);
+      done.store(id, std::memory_order_seq_cst);
+      if (id % 256 == 0) std::this_thread::yield();
+    }
+  }};
+};
+
+size_t resident_bytes() {
+  std::FILE* statm = std::fopen("/proc/self/statm", "r");
+  long size = 0, resident = 0;
+  if (statm == nullptr || std::fscanf(statm, "%ld %ld", &size, &resident) != 2) resident = 0;
+  if (statm != nullptr) std::fclose(statm);
+  return static_cast<size_t>(resident) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+TEST_CASE("a stop that races producers misses no note of its window and admits none from outside") {
+  const bool short_way = GENERATE(true, false);
+  Noter noters[2];
+  for (Noter& noter : noters) {
+    while (noter.done == 0) std::this_thread::yield();
+  }
+  Config config;
+  config.budget_bytes = 256 << 10;
+  config.buffer_bytes = 64 << 10;
+  std::string error;
+  uint64_t missing = 0, outside = 0, gaps = 0, total = 0, refused_to_start = 0;
+  for (int cycle = 0; cycle < kCycles / (short_way ? 1 : 10); ++cycle) {
+    if (!prepare(config, &error)) {
+      ++refused_to_start;
+      continue;
+    }
+    allow_short_way(short_way);
+    const int64_t before_open = unix_ns();
+    open_window();
+    uint64_t after_open[2], before_close[2], after_close[2];
+    for (int i = 0; i < 2; ++i) after_open[i] = noters[i].done.load();
+    if (cycle % 4 != 0) std::this_thread::yield();
+    for (int i = 0; i < 2; ++i) before_close[i] = noters[i].done.load();
+    close_window();
+    for (int i = 0; i < 2; ++i) after_close[i] = noters[i].done.load();
+    const int64_t after_closed = unix_ns();
+    const Harvest harvest = kineto_spyre::capture::harvest();
+
+    for (int i = 0; i < 2; ++i) {
+      const ThreadNotes* mine = nullptr;
+      for (const ThreadNotes& thread : harvest.threads()) {
+        if (thread.tid == noters[i].tid) mine = &thread;
+      }
+      // The note after `after_open` may have begun before the window opened.
+      const uint64_t must_begin = after_open[i] + 2;
+      const uint64_t must_end = before_close[i];
+      const uint64_t must = must_end >= must_begin ? must_end - must_begin + 1 : 0;
+      if (mine == nullptr) {
+        missing += must != 0;
+        continue;
+      }
+      const std::vector<Note>& notes = mine->notes;
+      total += notes.size();
+      missing += notes.size() + mine->lost < must;
+      if (notes.empty()) continue;  // the other thread took all the room
+      for (size_t n = 1; n < notes.size(); ++n) gaps += notes[n].id != notes[n - 1].id + 1;
+      missing += must != 0 && notes.front().id > must_begin;
+      missing += must != 0 && notes.back().id + mine->lost < must_end;
+      outside += notes.back().id > after_close[i] + 1;
+      // Stamps are converted to the clock, which is wrong by a few ns: a microsecond is not the question here.
+      outside += notes.front().ns < before_open - 1000 || notes.back().ns > after_closed + 1000;
+    }
+  }
+  for (Noter& noter : noters) {
+    noter.stop = true;
+    noter.thread.join();
+  }
+  allow_short_way(true);
+  CHECK(refused_to_start == 0);
+  CHECK(missing == 0);
+  CHECK(outside == 0);
+  CHECK(gaps == 0);
+  CHECK(total > 0);
+}
+
+TEST_CASE("sessions start and stop while libaiupti's threads borrow and return, and every record is accounted for") {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&stop, t] {
+      while (!stop.load(std::memory_order_relaxed)) {
+        Borrower borrower(t);
+        for (int i = 0; i < 40; ++i) borrower.write();
+        borrower.give_back();
+        std::this_thread::yield();
+      }
+    });
+  }
+  Config config;
+  config.budget_bytes = 256 << 10;
+  config.buffer_bytes = 64 << 10;
+  std::string error;
+  uint64_t torn = 0, unknown = 0, late = 0, kept = 0, wrong = 0;
+  for (int cycle = 0; cycle < kCycles / 5; ++cycle) {
+    if (!prepare(config, &error)) continue;
+    open_window();
+    if (cycle % 2 != 0) std::this_thread::yield();
+    close_window();
+    const Harvest harvest = kineto_spyre::capture::harvest();
+    for (const Buffer& buffer : harvest.buffers()) {
+      wrong += buffer.valid > 40 * sizeof(TestRecord) || buffer.valid % sizeof(TestRecord) != 0;
+      for (size_t at = 0; at + sizeof(TestRecord) <= buffer.valid; at += sizeof(TestRecord)) {
+        torn += !whole(*reinterpret_cast<const TestRecord*>(buffer.data + at));
+      }
+    }
+    unknown += harvest.losses().unknown_buffers;
+    late += harvest.losses().late_completions;
+    kept += harvest.losses().buffers_kept;
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  REQUIRE(prepare(config, &error));
+  const Harvest last = kineto_spyre::capture::harvest();
+  unknown += last.losses().unknown_buffers;
+  late += last.losses().late_completions;
+  CHECK(torn == 0);
+  CHECK(wrong == 0);
+  CHECK(unknown == 0);
+  CHECK(late >= kept);  // each buffer that a harvest had to leave behind came home
+}
+
+TEST_CASE("a thousand sessions leave nothing behind") {
+  std::string error;
+  Config config;
+  config.budget_bytes = 4 << 20;
+  size_t before = 0;
+  for (int session = 0; session < 1'050; ++session) {
+    if (session == 50) before = resident_bytes();
+    REQUIRE(prepare(config, &error));
+    open_window();
+    Borrower borrower(1);
+    for (int i = 0; i < 3'000; ++i) borrower.write();
+    for (int i = 0; i < 2'000; ++i) note_op_begin(1);
+    borrower.give_back();
+    close_window();
+    const Harvest harvest = kineto_spyre::capture::harvest();
+    REQUIRE(harvest.buffers().size() == 2);
+    REQUIRE(harvest.threads()[0].notes.size() == 2'000);
+  }
+  const size_t after = resident_bytes();
+  INFO("resident before " << before << ", after " << after);
+  if (!kSanitizer) CHECK(after < before + (1 << 20));
+}

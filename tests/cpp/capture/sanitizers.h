@@ -1,0 +1,26 @@
+// Which sanitizer this is built with: some tests are shorter then, and a few can't be had.
+#pragma once
+
+#if defined(__has_feature)
+#define KINETO_SPYRE_HAS_FEATURE(name) __has_feature(name)
+#else
+#define KINETO_SPYRE_HAS_FEATURE(name) 0
+#endif
+
+namespace kineto_spyre::capture::testing {
+
+#if defined(__SANITIZE_THREAD__) || KINETO_SPYRE_HAS_FEATURE(thread_sanitizer)
+inline constexpr bool kThreadSanitizer = true;
+#else
+inline constexpr bool kThreadSanitizer = false;
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || KINETO_SPYRE_HAS_FEATURE(address_sanitizer)
+inline constexpr bool kAddressSanitizer = true;
+#else
+inline constexpr bool kAddressSanitizer = false;
+#endif
+
+inline constexpr bool kSanitizer = kThreadSanitizer || kAddressSanitizer;
+
+}  // namespace kineto_spyre::capture::testing

@@ -1,0 +1,126 @@
+#include <unistd.h>
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "borrower.h"
+#include "capture/notes.h"
+#include "catch2/catch.hpp"
+
+using namespace kineto_spyre::capture;
+using namespace kineto_spyre::capture::testing;
+
+TEST_CASE("ten thousand short threads share a few blocks of notes, and each one's notes are its own") {
+  const bool short_way = GENERATE(true, false);
+  Config config;
+  config.budget_bytes = 128 << 20;
+  config.buffer_bytes = 64 << 10;
+  std::string error;
+  REQUIRE(prepare(config, &error));
+  allow_short_way(short_way);
+  open_window();
+  constexpr uint64_t kThreads = 10'000;
+  constexpr uint64_t kTogether = 8;
+  std::vector<std::atomic<int32_t>> tids(kThreads);
+  for (uint64_t first = 0; first < kThreads; first += kTogether) {
+    std::vector<std::thread> threads;
+    for (uint64_t t = first; t < first + kTogether; ++t) {
+      threads.emplace_back([&tids, t] {
+        tids[t] = gettid();
+        Borrower borrower(t);
+        note_op_begin(t + 1);
+        note_user_begin(t + 1);
+        borrower.write();
+        borrower.give_back();
+        note_user_end();
+        note_op_end();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  close_window();
+  allow_short_way(true);
+  const Harvest harvest = kineto_spyre::capture::harvest();
+
+  CHECK(harvest.threads().size() == kThreads);
+  uint64_t wrong = 0;
+  for (const ThreadNotes& thread : harvest.threads()) {
+    if (thread.notes.size() != 4 || thread.lost != 0) {
+      ++wrong;
+      continue;
+    }
+    const uint64_t id = thread.notes[0].id;
+    wrong += id == 0 || id > kThreads || tids[id - 1] != thread.tid || thread.notes[1].id != id;
+  }
+  CHECK(wrong == 0);
+  CHECK(harvest.losses().notes_lost == 0);
+  Delivered delivered;
+  for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
+  CHECK(delivered.records.size() == kThreads);
+  CHECK(delivered.total() == kThreads);
+}
+
+TEST_CASE("the rest of a thread's block serves the threads after it") {
+  NoteStore store;
+  std::string error;
+  REQUIRE(store.map(1, &error));  // one block
+  for (uint32_t tid = 1; tid <= 340; ++tid) {
+    NoteStore::Thread* thread = store.enter(tid);
+    REQUIRE(thread != nullptr);
+    NoteStore::Room room = store.take(thread);
+    REQUIRE(room.begin != nullptr);
+    *room.begin++ = {tid, tid << 3 | 1};
+    *room.begin++ = {tid, tid << 3 | 2};
+    store.give_back(room);
+  }
+  CHECK(store.count() == 680);
+  const auto threads = store.collect(TickConverter({0, 0, 0}, {1, 1, 0}));
+  REQUIRE(threads.size() == 340);
+  CHECK(threads[339].tid == 340);
+  REQUIRE(threads[339].notes.size() == 2);
+  CHECK(threads[339].notes[0].id == 340);
+  // 1,023 places hold 341 headers and 682 notes: one thread more, and it is full.
+  NoteStore::Thread* last = store.enter(341);
+  CHECK(store.take(last).begin != nullptr);
+  CHECK(store.take(store.enter(342)).begin == nullptr);
+}
+
+TEST_CASE("a thread may live through many sessions, and note in a destructor after its slot was given back") {
+  struct AtExit {
+    ~AtExit() {
+      note_op_begin(99);
+      note_op_end();
+    }
+  };
+  std::atomic<int> step{0};
+  std::thread thread([&] {
+    thread_local AtExit at_exit;
+    static_cast<void>(&at_exit);
+    for (int session = 1; session <= 5; ++session) {
+      while (step < 2 * session - 1) std::this_thread::yield();
+      note_op_begin(static_cast<uint64_t>(session));
+      note_op_end();
+      ++step;
+    }
+  });
+  std::string error;
+  Config config;
+  config.budget_bytes = 1 << 20;
+  for (int session = 1; session <= 5; ++session) {
+    REQUIRE(prepare(config, &error));
+    open_window();
+    ++step;
+    while (step < 2 * session) std::this_thread::yield();
+    if (session == 5) thread.join();
+    close_window();
+    const Harvest harvest = kineto_spyre::capture::harvest();
+    size_t notes = 0;
+    for (const ThreadNotes& of_thread : harvest.threads()) notes += of_thread.notes.size();
+    CHECK(notes == (session == 5 ? 4 : 2));
+    REQUIRE(!harvest.threads().empty());
+    CHECK(harvest.threads()[0].notes[0].id == static_cast<uint64_t>(session));
+  }
+}
