@@ -89,6 +89,16 @@ def _compare(what: str, ours: list[torch.Tensor], cpu: list[torch.Tensor]) -> st
     return None
 
 
+def _op_table(prof: torch.profiler.profile, rows: int) -> str:
+    """`prof.key_averages().table()` by device time, without what is no op: ranges on the device, and memory columns."""
+    from torch.autograd.profiler_util import EventList
+
+    averages = prof.key_averages()
+    ops = EventList((e for e in averages if not e.is_user_annotation), use_device=averages._use_device)
+    table: str = ops.table(sort_by="self_device_time_total", row_limit=rows, max_name_column_width=40)
+    return table
+
+
 def _print_session(session: Session) -> None:
     kinds = ", ".join(f"{count} {kind}" for kind, count in session.captured.items())
     print(f"Captured: {kinds}.")
@@ -165,7 +175,7 @@ def main(argv: Sequence[str]) -> int:
     if session is None:
         raise SpyreProfilerError("The profile held no Spyre session; `kineto-spyre doctor` tells why.")
     print()
-    print(prof.key_averages().table(sort_by="self_device_time_total", row_limit=options.rows, max_name_column_width=40))
+    print(_op_table(prof, options.rows))
     _print_session(session)
 
     what = "losses" if options.train else "logits"

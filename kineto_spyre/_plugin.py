@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -273,14 +274,22 @@ def last_session() -> Session | None:
 
 
 def _synchronize() -> None:
-    """Waits for the device's work. A device that can't be waited for must not break the profile."""
+    """Waits for the work of all cards. (The profiler itself waits for the current one.)
+
+    A card that can't be waited for must not break the profile, and one that was not used must not be opened by this: of
+    a real backend only the current one is asked, and only if it is in use.
+    """
     import torch
 
     module = getattr(torch, backend_name() or "", None)
     if module is None or not hasattr(module, "synchronize"):
         return
+    emulator = sys.modules.get("kineto_spyre.emulator")
     try:
-        if getattr(module, "is_initialized", lambda: True)():
+        if emulator is not None and emulator.is_enabled():
+            for index in range(emulator.device_count()):
+                module.synchronize(index)
+        elif getattr(module, "is_initialized", lambda: True)():
             module.synchronize()
     except Exception as error:
         _notices.warn(f"The device could not be synchronised at the end of the profile: {error}")
@@ -300,6 +309,11 @@ def _profile_class() -> type[torch.profiler.profile]:
     return SpyreProfile
 
 
+@functools.cache  # once a process
+def _say_whose() -> None:
+    _notices.warn(f"{_FOREIGN}: the trace holds what it records.")
+
+
 def profile_spyre(*, activities: Iterable[Any] | None = None, **kwargs: Any) -> torch.profiler.profile:
     """`torch.profiler.profile` as a Spyre needs it: CPU and PrivateUse1, shapes recorded, and the device waited for
     before each recording ends, so that the trace holds the end of all work. Takes the same arguments.
@@ -311,7 +325,7 @@ def profile_spyre(*, activities: Iterable[Any] | None = None, **kwargs: Any) -> 
     if not is_available() and status().factory != "other":
         enable()
     if status().factory == "other":
-        _notices.warn(f"{_FOREIGN}: the trace holds what it records.")
+        _say_whose()
     if activities is None:
         activities = (ProfilerActivity.CPU, ProfilerActivity.PrivateUse1)
     kwargs.setdefault("record_shapes", True)

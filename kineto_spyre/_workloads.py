@@ -113,6 +113,6 @@ class Vision:
         for index in range(steps + 1):
             optimizer.zero_grad()
             loss = torch.nn.functional.cross_entropy(model(images), labels)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimizer.step()
             yield Step(f"training step {index + 1}", loss.detach())

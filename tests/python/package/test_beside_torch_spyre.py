@@ -23,7 +23,7 @@ assert status.available
 with kineto_spyre.profile_spyre() as prof:
     torch.ones(2)
 assert kineto_spyre.status().sessions == 1
-assert sys.modules["torch_spyre"].synchronized == 1
+assert sys.modules["torch_spyre"].synchronized >= 1
 """,
         str(standin),
         name,

@@ -17,7 +17,7 @@ def test_the_wheel_depends_on_the_torch_it_was_built_for():
 
     minor = ".".join(torch.__version__.split(".")[:2])
     requirements = importlib.metadata.requires("kineto-spyre")
-    assert [r for r in requirements if r.startswith("torch")] == [f"torch=={minor}.*"]
+    assert [r for r in requirements if r.startswith("torch=")] == [f"torch=={minor}.*"]
 
 
 def test_the_wheel_holds_its_libraries_and_types_and_no_templates():

@@ -63,28 +63,34 @@ def test_torchrun_writes_one_trace_a_rank_with_its_own_card(tmp_path, ranks):
         assert len(trace["deviceProperties"]) == 1
 
 
-def test_a_server_thread_starts_and_stops_the_profile(run_python):
-    """As vLLM does: requests to start and stop come in on another thread than the one that runs the model."""
+def test_a_server_thread_starts_runs_and_stops(run_python):
+    """As vLLM's workers do: requests to start, run and stop come in on a thread that is not the main one."""
     run_python(
         WORK
         + """
-import threading
+import queue, threading
 kineto_spyre.emulator.enable()
-prof = kineto_spyre.profile_spyre()
-def serve(request):
-    thread = threading.Thread(target=request)
-    thread.start()
-    thread.join()
-work()
+requests, answers = queue.Queue(), queue.Queue()
+def serve():
+    while (request := requests.get()) is not None:
+        answers.put(request())
+def ask(request):
+    requests.put(request)
+    return answers.get(timeout=120)
+server = threading.Thread(target=serve)
+server.start()
+ask(work)
 for turn in range(3):
-    prof = kineto_spyre.profile_spyre()
-    serve(prof.start)
-    work()
-    serve(prof.stop)
+    prof = ask(kineto_spyre.profile_spyre)
+    ask(prof.start)
+    ask(work)
+    ask(prof.stop)
     session = kineto_spyre.last_session()
     assert session.captured["kernel"] >= 1, session
     assert session.captured["memcpy"] == 2, session
     assert kineto_spyre.status().sessions == turn + 1
+requests.put(None)
+server.join()
 """
     )
 
