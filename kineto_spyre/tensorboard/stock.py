@@ -2,6 +2,7 @@
 
 Operator, GPU Kernel   device time reaches an op through a runtime call; the plugin knows the category `runtime` alone,
                        Kineto writes `privateuse1_runtime` and `privateuse1_driver`
+Overview               steps are counted twice: their ranges on the device (`gpu_user_annotation`) are steps to it too
 Memory                 the device's curve: the plugin knows Device Type 0 and 1, PyTorch writes 20 for PrivateUse1, and
                        the view answers HTTP 500
 Trace                  the plugin adds utilisation counters by cutting the file at its last `]`: a bracket in the
@@ -50,6 +51,7 @@ def memory_event(self: Any, type: str, data: dict[str, Any]) -> None:
 
 trace.EventTypeMap.setdefault("privateuse1_runtime", trace.EventTypes.RUNTIME)
 trace.EventTypeMap.setdefault("privateuse1_driver", trace.EventTypes.RUNTIME)
+trace.EventTypeMap.pop("gpu_user_annotation", None)  # the host's ranges tell the steps
 trace.MemoryEvent.__init__ = memory_event
 run.RunProfile.append_gpu_metrics = append_gpu_metrics
 plugin.RunLoader = RunLoader

@@ -38,9 +38,15 @@ def test_the_views_that_a_device_opens_are_offered(board, profile):
     assert {"Overview", "Operator", "Kernel", "Trace"} <= set(board.json("views", run=profile["run"]))
 
 
-def test_overview_counts_the_steps_and_knows_the_card(board, profile, trace):
+def test_overview_counts_the_steps_once(tensorboard, trace):
+    rows = tensorboard.json("overview", **profile_of(tensorboard))["steps"]["rows"]
+    # It may leave out the last step, whose kernels it supposes to be incomplete.
+    assert [row[0] for row in rows] == [step["name"].split("#")[1] for step in trace.steps][: len(rows)]
+    assert len(rows) >= len(trace.steps) - 1
+
+
+def test_overview_knows_the_card(board, profile, trace):
     overview = board.json("overview", **profile)
-    assert len(overview["steps"]["rows"]) == len(trace.steps)
     summary = {item["title"]: item["value"] for item in overview["gpu_metrics"]["data"]}
     assert summary["Name"] == trace.document["deviceProperties"][0]["name"]
     assert float(summary["GPU Utilization"].split()[0]) > 0
