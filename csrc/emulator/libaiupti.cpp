@@ -19,6 +19,9 @@
 // A record that finds no buffer is dropped and counted. aiuptiActivityGetNumDroppedRecords tells how many were since it
 // was last asked.
 //
+// When all kinds are disabled and a flush has returned, no buffer is out and nothing writes any more, but for
+// completions that a fault holds back.
+//
 // In the child of a fork nothing is enabled, no callbacks are registered, and there is no completion thread.
 #include <libaiupti/aiupti_activity.h>
 #include <pthread.h>
@@ -247,7 +250,8 @@ size_t size_of(uint8_t kind, int64_t extra) {
 
 bool lend(uint8_t** buffer, size_t* size, size_t* max_records) {
   State& s = state();
-  if (s.closed.load(std::memory_order_relaxed)) return false;
+  // All kinds disabled and a flush done, no buffer is out. Partner: aiuptiActivityDisable, before that flush.
+  if (s.enabled.load(std::memory_order_seq_cst) == 0 || s.closed.load(std::memory_order_relaxed)) return false;
   Faults* faults = current_faults();
   if (faults != nullptr && faults->no_buffers.used_up()) return false;
   const auto request = s.request.load(std::memory_order_acquire);  // partner: aiuptiActivityRegisterCallbacks
@@ -357,9 +361,11 @@ void set_thread(Record* record, uint32_t tid) {
 template <typename Fill>
 void write(size_t bytes, Fill&& fill) {
   Writer* writer = my_writer();
-  if (writer == nullptr || !writer->records.write(bytes, fill)) {
-    state().dropped.fetch_add(1, std::memory_order_relaxed);
-  }
+  if (writer != nullptr && writer->records.write(bytes, fill)) [[likely]]
+    return;
+  State& s = state();
+  // What comes when all is disabled is not lost: nobody asked for it.
+  if (s.enabled.load(std::memory_order_relaxed) != 0) s.dropped.fetch_add(1, std::memory_order_relaxed);
 }
 
 void on_host_call(const HostCall& call) {
@@ -645,7 +651,7 @@ AIUPTI_EXPORT AIUpti_ResultTypes aiuptiActivityDisable(AIUpti_ActivityKind kind)
   State& s = state();
   std::lock_guard lock(s.functions);
   deliver_ended_work();  // what happened while the kind was enabled
-  const uint32_t before = s.enabled.fetch_and(~(1u << kind), std::memory_order_relaxed);
+  const uint32_t before = s.enabled.fetch_and(~(1u << kind), std::memory_order_seq_cst);  // partner: lend()
   if (before == 1u << kind) spyreSetTracer(nullptr);
   return AIUPTI_SUCCESS;
 }

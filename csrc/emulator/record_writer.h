@@ -32,6 +32,9 @@
 // that a flusher reads is never the one that the owner fills. The owner never waits for the flusher; the flusher waits
 // for the rest of one record at most.
 //
+// A source that is closed (lend() refuses, from then on) and flushed holds no buffer: a flush waits for owners that are
+// between asking for a buffer and opening their lane with it, and those that ask later are refused.
+//
 // When a thread ends, its writer, with its half-full buffer, is taken over by the next thread that needs one.
 #pragma once
 
@@ -47,7 +50,7 @@
 namespace kineto_spyre::emulator {
 
 // Where buffers come from and go to. Called on the writing thread (give_back: or the flushing one); must not lock if
-// writing shall not.
+// writing shall not, and must not flush. Whatever lend() refuses by is loaded and stored sequentially consistently.
 struct BufferSource {
   // Sets a buffer, its size, and how many records it may take (0: as many as fit). False: there is none.
   bool (*lend)(uint8_t** buffer, size_t* size, size_t* max_records);
@@ -122,8 +125,9 @@ class alignas(64) RecordWriter {
   std::atomic<uintptr_t>& end_of(Lane& lane) { return asymmetric_ ? lane.end : lane.kept_end; }
   uintptr_t slow_begin(size_t bytes);
 
-  Lane* lane_ = &lanes_[0];  // the owner's
-  bool open_ = false;        // the owner's: it opened the lane and did not close it
+  Lane* lane_ = &lanes_[0];           // the owner's
+  bool open_ = false;                 // the owner's: it opened the lane and did not close it
+  std::atomic<bool> lending_{false};  // sequentially consistent against hide() and what lend() asks
   const BufferSource source_;
   const bool asymmetric_;
   std::array<Lane, 2> lanes_{};
@@ -156,9 +160,11 @@ inline uintptr_t RecordWriter::slow_begin(size_t bytes) {
     }
     uint8_t* buffer = nullptr;
     size_t size = 0, max_records = 0;
-    if (!source_.lend(&buffer, &size, &max_records)) return 0;
-    if (size < bytes) {
-      source_.give_back(buffer, size, 0);
+    lending_.store(true, std::memory_order_seq_cst);
+    const bool lent = source_.lend(&buffer, &size, &max_records);
+    if (!lent || size < bytes) {
+      if (lent) source_.give_back(buffer, size, 0);
+      lending_.store(false, std::memory_order_release);
       return 0;
     }
     lane.begin = buffer;
@@ -166,7 +172,8 @@ inline uintptr_t RecordWriter::slow_begin(size_t bytes) {
     lane.records_left = max_records == 0 ? SIZE_MAX : max_records;
     lane.cursor.store(reinterpret_cast<uintptr_t>(buffer), std::memory_order_relaxed);
     end.store(max_records == 0 ? reinterpret_cast<uintptr_t>(buffer) + size : kCounted,
-              std::memory_order_release);  // partner: hide()'s exchange
+              std::memory_order_release);              // partner: hide()'s exchange
+    lending_.store(false, std::memory_order_release);  // partner: hide()'s load
     open_ = true;
   }
 }
@@ -184,6 +191,7 @@ inline void RecordWriter::close() {
 }
 
 inline void RecordWriter::hide() {
+  while (lending_.load(std::memory_order_seq_cst)) sched_yield();
   // Partner: the owner's release when it opened the lane. At most one of them is open.
   for (Lane& lane : lanes_) lane.taken = end_of(lane).exchange(0, std::memory_order_seq_cst) != 0;
 }

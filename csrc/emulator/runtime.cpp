@@ -12,8 +12,8 @@
 namespace kineto_spyre::emulator {
 namespace {
 
-// The callback ids under which libaiupti records the calls of the runtime. Numbers of our own, so that the runtime knows
-// nothing of libaiupti's header.
+// The callback ids under which libaiupti records the calls of the runtime. Numbers of our own, so that the runtime
+// knows nothing of libaiupti's header.
 enum Cbid : uint32_t {
   kLaunchCompute = 2,
   kLaunchDmo = 4,

@@ -56,17 +56,8 @@ TEST_CASE("each call has its callback id, its data, and a correlation id of its 
     REQUIRE(ids.insert(call.correlation_id).second);
   }
   const std::vector<std::pair<uint32_t, uint64_t>> expected = {
-      {kMalloc, 5000},
-      {kMalloc, 5000},
-      {kMalloc, 4000},
-      {kHtoD, 3000},
-      {kDtoH, 2000},
-      {kWait, 1},
-      {kPtoP, 1},
-      {kWait, 2},
-      {kFree, 5000},
-      {kFree, 5000},
-      {41, 77},
+      {kMalloc, 5000}, {kMalloc, 5000}, {kMalloc, 4000}, {kHtoD, 3000}, {kDtoH, 2000}, {kWait, 1},
+      {kPtoP, 1},      {kWait, 2},      {kFree, 5000},   {kFree, 5000}, {41, 77},
   };
   REQUIRE(seen == expected);
 
@@ -281,7 +272,8 @@ TEST_CASE("a walk keeps its place for the process, and forgets it at its end onl
     std::thread([&] {  // another thread goes on where this one was
       AIUpti_Activity* next = nullptr;
       while (aiuptiActivityGetNextRecord(done.buffer, done.valid, &next) == AIUPTI_SUCCESS) first.push_back(next);
-    }).join();
+    })
+        .join();
     while (aiuptiActivityGetNextRecord(done.buffer, done.valid, &record) == AIUPTI_SUCCESS) second.push_back(record);
     REQUIRE(first == second);
     REQUIRE(first.front() == reinterpret_cast<AIUpti_Activity*>(done.buffer));

@@ -38,11 +38,11 @@ enum Cbid : uint32_t { kLaunch = 2, kPtoP = 4, kMalloc = 7, kFree = 8, kWait = 1
 
 inline std::string why(spyreError_t error) { return error == SPYRE_SUCCESS ? "no error" : spyreGetLastErrorString(); }
 
-#define OK(call)                                                        \
-  do {                                                                  \
-    const spyreError_t error_of_call = (call);                          \
-    INFO(#call << ": " << ::testing::why(error_of_call));               \
-    REQUIRE(error_of_call == SPYRE_SUCCESS);                            \
+#define OK(call)                                          \
+  do {                                                    \
+    const spyreError_t error_of_call = (call);            \
+    INFO(#call << ": " << ::testing::why(error_of_call)); \
+    REQUIRE(error_of_call == SPYRE_SUCCESS);              \
   } while (false)
 
 inline spyreKernel_t kernel(const char* name, int64_t ns, int32_t count = 1) {
@@ -160,6 +160,12 @@ class Client {
     return found;
   }
 
+  // Buffers that were lent and did not come back.
+  size_t out() {
+    std::lock_guard lock(mutex_);
+    return lent_.size() - completions_.size();
+  }
+
   const std::vector<AIUpti_Activity*>& records() const { return records_; }
   std::vector<Completion> completions() {
     std::lock_guard lock(mutex_);
@@ -173,10 +179,10 @@ class Client {
     return count;
   }
 
-  static constexpr AIUpti_ActivityKind kKinds[] = {
-      AIUPTI_ACTIVITY_KIND_CMPT,    AIUPTI_ACTIVITY_KIND_MEMSET,  AIUPTI_ACTIVITY_KIND_MEMORY,
-      AIUPTI_ACTIVITY_KIND_MEMCPY,  AIUPTI_ACTIVITY_KIND_MEMCPY2, AIUPTI_ACTIVITY_KIND_RUNTIME,
-      AIUPTI_ACTIVITY_KIND_DRIVER};
+  static constexpr AIUpti_ActivityKind kKinds[] = {AIUPTI_ACTIVITY_KIND_CMPT,    AIUPTI_ACTIVITY_KIND_MEMSET,
+                                                   AIUPTI_ACTIVITY_KIND_MEMORY,  AIUPTI_ACTIVITY_KIND_MEMCPY,
+                                                   AIUPTI_ACTIVITY_KIND_MEMCPY2, AIUPTI_ACTIVITY_KIND_RUNTIME,
+                                                   AIUPTI_ACTIVITY_KIND_DRIVER};
 
  private:
   static void request(uint8_t** buffer, size_t* size, size_t* max_records) {
