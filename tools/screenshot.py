@@ -206,17 +206,18 @@ class Viewer:
         model: dict[str, Any] = self.page.evaluate(self.MODEL)
         return model
 
-    def open(self, url: str, run: str, view: str) -> None:
-        """One view of torch-tb-profiler: its plugin's own page, as TensorBoard embeds it."""
-        page = self.page
-        page.goto(f"{url}/data/plugin/pytorch_profiler/index.html")
+    def open(self, url: str, run: str, view: str) -> Any:
+        """One view of torch-tb-profiler in TensorBoard: the frame in which it is, for locators."""
+        self.page.goto(f"{url}/#pytorch_profiler")
+        plugin = self.page.frame_locator("iframe").first
         for number, choice in enumerate((run, view)):
-            box = page.locator("[role=button][aria-haspopup=listbox]").nth(number)
+            box = plugin.locator("[role=button][aria-haspopup=listbox]").nth(number)
             box.wait_for()
             box.click()
-            option = page.locator("[role=option]").get_by_text(choice, exact=True)
+            option = plugin.locator("[role=option]").get_by_text(choice, exact=True)
             option.click()
             option.wait_for(state="hidden")
+        return plugin
 
     def trace_frame(self) -> Any:
         """The Trace view's inner frame, once the trace is loaded."""
@@ -241,12 +242,39 @@ class Viewer:
         self.close()
 
 
+# The densest stretch of device work of this many microseconds, put over the whole width, with the arrows from each
+# launch, and one kernel selected, so that the panel below shows what is known of it.
+STAGE = """([microseconds]) => {
+  const view = document.querySelector('tr-ui-timeline-view');
+  const model = view.model, width = microseconds / 1000;
+  const kernels = [...model.getDescendantEvents()].filter(event => event.category === 'kernel');
+  kernels.sort((a, b) => a.start - b.start);
+  let best = 0, most = 0;
+  for (let first = 0, last = 0; first < kernels.length; first++) {
+    while (last < kernels.length && kernels[last].end < kernels[first].start + width) last++;
+    if (last - first > most) { most = last - first; best = first; }
+  }
+  const start = kernels[best].start - width * 0.12;
+  const viewport = view.trackView.viewport, transform = viewport.currentDisplayTransform.clone();
+  transform.xSetWorldBounds(start, start + width, view.trackView.clientWidth - 256);
+  viewport.setDisplayTransformImmediately(transform);
+  view.selectedFlowEvents.add('ac2g');
+  viewport.dispatchChangeEvent();
+  const selection = new tr.model.EventSet();
+  selection.push(kernels[best + Math.floor(most / 2)]);
+  view.brushingStateController.changeSelectionFromRequestSelectionChangeEvent(selection);
+  document.querySelector('tr-ui-b-mouse-mode-selector').style.display = 'none';
+}"""
+
+
 def take(logdir: pathlib.Path, picture: pathlib.Path) -> None:
     """The Trace view: the host's rows, the card's, and the arrows between them, over a stretch of one step."""
-    with TensorBoard(logdir) as board, Viewer(1600, 900, scale=1.5) as viewer:
+    with TensorBoard(logdir) as board, Viewer(1500, 800, scale=1.5) as viewer:
         viewer.open(board.url, board.runs[-1], "Trace")
-        viewer.trace_frame()
-        viewer.page.wait_for_timeout(1000)
+        frame = viewer.trace_frame()
+        viewer.page.wait_for_timeout(2000)  # it zooms out to the whole trace first
+        frame.evaluate(STAGE, [160])
+        viewer.page.wait_for_timeout(1500)
         viewer.page.screenshot(path=picture)
 
 

@@ -17,18 +17,18 @@ def test_trace_view_shows_kernels_on_a_row_of_aiu_0(viewer, tensorboard, trace):
 
 
 def test_kernel_view_has_a_row_for_the_longest_kernel(viewer, tensorboard, trace):
-    viewer.open(tensorboard.url, tensorboard.runs[0], "GPU Kernel")
+    view = viewer.open(tensorboard.url, tensorboard.runs[0], "GPU Kernel")
     name, (count, _) = max(trace.by_name(trace.kernels).items(), key=lambda item: item[1][1])
-    row = viewer.page.get_by_role("row").filter(has_text=name).first
+    row = view.get_by_role("row").filter(has_text=name).first
     row.wait_for()
     assert str(count) in row.inner_text().split()
     assert viewer.errors == [] and viewer.refused == []
 
 
 def test_overview_shows_the_card_and_the_steps(viewer, tensorboard, trace):
-    viewer.open(tensorboard.url, tensorboard.runs[0], "Overview")
-    viewer.page.get_by_text("GPU Summary").first.wait_for()
-    text = viewer.page.locator("body").inner_text()
+    view = viewer.open(tensorboard.url, tensorboard.runs[0], "Overview")
+    view.get_by_text("GPU Summary").first.wait_for()
+    text = view.locator("body").inner_text()
     assert trace.document["deviceProperties"][0]["name"] in text
     assert "Step Time Breakdown" in text
     assert viewer.errors == [] and viewer.refused == []
