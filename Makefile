@@ -21,11 +21,17 @@ export PYTHONSAFEPATH := 1
 SOURCES := $(shell find csrc kineto_spyre tools -type f ! -name '*.pyc' ! -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml README.md LICENSE
 
-.PHONY: demo test test-cpp test-python test-sanitizers test-cross lint bench clean
+.PHONY: demo screenshot test test-cpp test-python test-sanitizers test-cross lint bench clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/kineto-spyre demo $(DEMO)
+
+# The README's picture: the demo's trace in TensorBoard, in a browser without internet (needs Debian's chromium, and npm).
+screenshot: $(VENV)/test.stamp
+	rm -rf build/screenshot
+	$(BIN)/kineto-spyre demo --out build/screenshot/demo
+	$(BIN)/python tools/screenshot.py build/screenshot/demo docs/images/demo_tensorboard.png
 
 test: test-cpp test-python
 
