@@ -9,7 +9,6 @@
 #include <c10/core/UndefinedTensorImpl.h>
 #include <c10/util/SmallVector.h>
 #include <c10/util/flat_hash_map.h>
-#include <time.h>
 
 #include <cstring>
 #include <memory>
@@ -23,6 +22,7 @@
 #include "device/allocator.h"
 #include "device/cost.h"
 #include "device/hooks.h"
+#include "device/launch.h"
 #include "device/runtime.h"
 
 namespace kineto_spyre::device {
@@ -473,14 +473,6 @@ class Call {
   c10::SmallVector<at::Tensor, 4> written_;
 };
 
-int64_t now_ns() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
-
-bool measuring = false;
-
 // The places on the timeline.
 class Timeline {
  public:
@@ -488,22 +480,8 @@ class Timeline {
       : plan_(plan), call_(call), transposed_(transposed), measured_ns_(measured_ns) {}
 
   void kernel() const {
-    spyreKernel_t k{};
-    const Figures f = figures_of(plan_.arithmetic, transposed_, call_.inputs(), call_.written());
-    k.ns = -1;
-    k.flops = f.flops;
-    k.bytes_read = f.read;
-    k.bytes_written = f.written;
-    k.dtype = f.dtype;
-    k.measured_ns = measured_ns_;
-    KernelName name;
-    if (spyreIsTracing()) {
-      kernel_name(plan_.name, call_.inputs(), call_.written(), &name);
-      k.name = name.text;
-    } else {
-      k.name = "";
-    }
-    check(spyreLaunchKernel(call_.device(), current_handle(call_.device()), &k), "launching a kernel");
+    launch(call_.device(), plan_.name, figures_of(plan_.arithmetic, transposed_, call_.inputs(), call_.written()),
+           measured_ns_, call_.inputs(), call_.written());
   }
 
   void copy(const at::Tensor& to, const at::Tensor& from, bool non_blocking) const {
@@ -568,7 +546,7 @@ class BoxedKernel final : public c10::OperatorKernel {
     }
 
     Call call(plan, arguments);
-    const int64_t begin = measuring ? now_ns() : 0;
+    const int64_t begin = stopwatch();
     {
       const at::AutoDispatchBelowADInplaceOrView below_autograd;
       // The guard is not free, and only a profiler's callbacks would see what it hides.
@@ -577,7 +555,7 @@ class BoxedKernel final : public c10::OperatorKernel {
       const KernelScope scope(call.device());
       c10::Dispatcher::singleton().redispatchBoxed(op, cpu_keys(op), stack);
     }
-    const int64_t measured = measuring ? now_ns() - begin : -1;
+    const int64_t measured = elapsed_since(begin);
     call.results(*stack);
 
     const Timeline timeline(plan, call, transposed, measured);
@@ -665,8 +643,6 @@ bool is_exception(const c10::OperatorName& name) {
 }
 
 }  // namespace
-
-void set_measuring(bool on) { measuring = on; }
 
 void register_boxed_kernels() {
   auto& dispatcher = c10::Dispatcher::singleton();

@@ -20,7 +20,4 @@ namespace kineto_spyre::device {
 
 void register_boxed_kernels();
 
-// Whether each op's CPU execution is timed, for kernels that last what it took.
-void set_measuring(bool on);
-
 }  // namespace kineto_spyre::device

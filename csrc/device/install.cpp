@@ -3,11 +3,14 @@
 #include <mutex>
 
 #include "device/allocator.h"
+#include "device/autocast.h"
 #include "device/boxed.h"
 #include "device/device.h"
 #include "device/hooks.h"
+#include "device/launch.h"
 #include "device/native.h"
 #include "device/runtime.h"
+#include "device/whole.h"
 
 namespace kineto_spyre::device {
 namespace {
@@ -32,6 +35,8 @@ void install(bool measure) {
   install_hooks();
   register_native_kernels();
   register_boxed_kernels();
+  register_whole_ops();
+  register_autocast();
   done = true;
 }
 
