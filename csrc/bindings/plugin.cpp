@@ -41,6 +41,17 @@ void set_warning_handler(const std::optional<py::function>& handler) {
   });
 }
 
+// At exit with a profile still running, PyTorch destroys what it needs in the wrong order and crashes (one of the CPU
+// alone as well). Where a Spyre is in the profile, it is ended before that.
+void end_running_profile() {
+  if (!Plugin::get().recording()) return;
+  try {
+    py::module_::import("torch.autograd").attr("_disable_profiler")();
+  } catch (py::error_already_set& error) {  // begun by another thread: PyTorch lets only that one end it
+    error.discard_as_unraisable("kineto_spyre, ending a profile at exit");
+  }
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
@@ -55,5 +66,6 @@ PYBIND11_MODULE(_C, m) {
       py::arg("runtime"), py::arg("candidates"));
   m.def("set_warning_handler", &set_warning_handler, py::arg("handler"));
   m.def("status_json", [] { return Plugin::get().status(); });
+  py::module_::import("atexit").attr("register")(py::cpp_function(&end_running_profile));
   m.def("last_session_json", [] { return Plugin::get().last_session(); });
 }

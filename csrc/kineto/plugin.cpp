@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "kineto/markers.h"
 #include "kineto/profiler.h"
 #include "trace/text.h"
 
@@ -74,6 +75,7 @@ std::string Plugin::register_factory(bool override) {
     made_ = true;
     return std::make_unique<Profiler>();
   });
+  register_markers();
   return factory();
 }
 
@@ -152,9 +154,20 @@ void Plugin::warn(const std::string& sentence) const noexcept {
 void Plugin::session_began() {
   const std::lock_guard lock(mutex_);
   ++sessions_;
+  ++live_;
 }
 
-void Plugin::session_ended(std::string json, const std::array<trace::Sizes, aiupti::kKinds>& sizes) {
+void Plugin::session_over() {
+  const std::lock_guard lock(mutex_);
+  --live_;
+}
+
+bool Plugin::recording() const {
+  const std::lock_guard lock(mutex_);
+  return live_ != 0;
+}
+
+void Plugin::set_last_session(std::string json, const std::array<trace::Sizes, aiupti::kKinds>& sizes) {
   const std::lock_guard lock(mutex_);
   last_session_ = std::move(json);
   for (size_t kind = 0; kind < sizes.size(); ++kind) {

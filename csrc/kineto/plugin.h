@@ -45,8 +45,11 @@ class Plugin {
   void set_warning_handler(WarningHandler handler);
   void warn(const std::string& sentence) const noexcept;
 
+  // A session is live from configure until it is stopped or given up.
   void session_began();
-  void session_ended(std::string json, const std::array<trace::Sizes, aiupti::kKinds>& sizes);
+  void session_over();
+  bool recording() const;
+  void set_last_session(std::string json, const std::array<trace::Sizes, aiupti::kKinds>& sizes);
   std::string last_session() const;
   std::string status() const;
 
@@ -65,6 +68,7 @@ class Plugin {
   int library_process_ = 0;  // that opened it
   WarningHandler handler_;
   uint64_t sessions_ = 0;
+  uint64_t live_ = 0;  // of them
   std::string last_session_;
   std::array<trace::Sizes, aiupti::kKinds> sizes_{};
 

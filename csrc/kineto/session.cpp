@@ -63,6 +63,7 @@ Session::Session(const std::set<ActivityType>& types, int64_t kineto_buffer_mb)
 }
 
 Session::~Session() {
+  over();
   if (state_ != State::kArmed && state_ != State::kRecording) return;
   // Dropped without a stop: the program ended in the middle, or PyTorch gave the profile up.
   guarded("end a session that was given up", [&] {
@@ -79,6 +80,7 @@ bool Session::in_child() const { return getpid() != process_; }
 void Session::arm(int64_t kineto_buffer_mb) {
   Plugin& plugin = Plugin::get();
   plugin.session_began();
+  live_ = true;
   environment_ = read_environment();
   warnings_ = environment_.warnings;
   options_.align_clocks = environment_.align_clocks;
@@ -183,8 +185,13 @@ void Session::start() {
   options_.window_begin = now_ns();
 }
 
+void Session::over() {
+  if (std::exchange(live_, false)) Plugin::get().session_over();
+}
+
 void Session::stop() {
   options_.window_end = now_ns();
+  over();
   if (state_ != State::kRecording) return;
   guarded("end the recording", [&] {
     if (in_child()) {
@@ -241,7 +248,7 @@ void Session::make() {
     }
     std::ranges::copy(arena_->trace.warnings, std::back_inserter(warnings_));
     report_ = report();
-    Plugin::get().session_ended(report_, arena_->trace.sizes);
+    Plugin::get().set_last_session(report_, arena_->trace.sizes);
   });
 }
 

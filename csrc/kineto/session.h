@@ -47,10 +47,12 @@ class Session final : public libkineto::IActivityProfilerSession {
   void disable_kinds();
   uint64_t dropped();
   bool in_child() const;
+  void over();
   void make();  // the trace, once, when it is first asked for
   std::string report() const;
 
   State state_ = State::kOff;
+  bool live_ = false;  // counted as such by the plugin
   int process_;
   trace::Options options_;
   bool want_ranges_;
