@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace kineto_spyre::aiupti {
@@ -64,9 +65,10 @@ std::vector<std::string> library_candidates() {
   return candidates;
 }
 
-const Library* open_library(std::span<const std::string> candidates, std::string* error) {
-  if (const Library* library = opened_library()) return library;
+namespace {
 
+// Throws std::bad_alloc.
+const Library* find_library(std::span<const std::string> candidates, std::string* error) {
   std::string tried;
   for (const std::string& candidate : candidates) {
     tried += tried.empty() ? "" : "; ";
@@ -102,6 +104,18 @@ const Library* open_library(std::span<const std::string> candidates, std::string
           : "No usable libaiupti was found, so device activity can't be recorded. Tried: " + tried +
                 ". Set KINETO_SPYRE_LIBAIUPTI to the path of the libaiupti.so that belongs to the installed runtime.";
   return nullptr;
+}
+
+}  // namespace
+
+const Library* open_library(std::span<const std::string> candidates, std::string* error) {
+  if (const Library* library = opened_library()) return library;
+  try {
+    return find_library(candidates, error);
+  } catch (const std::bad_alloc&) {
+    *error = "Out of memory.";  // short enough to need none
+    return nullptr;
+  }
 }
 
 const Library* opened_library() noexcept { return opened.load(std::memory_order_acquire); }

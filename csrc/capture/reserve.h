@@ -62,7 +62,7 @@ class Reserve {
 
   uint8_t* data_ = nullptr;
   size_t size_ = 0;
-  size_t unit_ = 0;
+  size_t unit_ = 1;
   size_t touched_ = 0;    // by the helper only, as are the next two
   size_t last_used_ = 0;  // at the last touch_ahead
   alignas(64) std::atomic<size_t> used_{0};

@@ -1,0 +1,151 @@
+// libaiupti is found, opened once, and never without need. A process has one: each case is a process of its own.
+#include "aiupti/library.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "catch2/catch.hpp"
+
+using namespace kineto_spyre::aiupti;
+
+namespace {
+
+// What `body` returns, from a child process.
+std::string in_child(const std::function<std::string()>& body) {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const std::string result = body();
+    const bool written = write(ends[1], result.data(), result.size()) == static_cast<ssize_t>(result.size());
+    _exit(written ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string result;
+  char part[512];
+  for (ssize_t bytes; (bytes = read(ends[0], part, sizeof(part))) > 0;) result.append(part, static_cast<size_t>(bytes));
+  close(ends[0]);
+  int status = 0;
+  REQUIRE(waitpid(pid, &status, 0) == pid);
+  REQUIRE(status == 0);
+  return result;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+bool is_mapped(const char* path) {
+  std::FILE* maps = std::fopen("/proc/self/maps", "r");
+  if (maps == nullptr) return false;
+  char line[4096];
+  bool found = false;
+  while (std::fgets(line, sizeof(line), maps) != nullptr) found |= std::strstr(line, path) != nullptr;
+  std::fclose(maps);
+  return found;
+}
+
+std::string open_all(const std::vector<std::string>& candidates) {
+  std::string error;
+  const Library* library = open_library(candidates, &error);
+  return library != nullptr ? "opened " + library->path + "|" + library->notice : error;
+}
+
+}  // namespace
+
+TEST_CASE("a library with the real one's names is opened, and stays the process's only one") {
+  CHECK(in_child([]() -> std::string {
+          if (opened_library() != nullptr) return "open before anybody asked";
+          if (is_mapped(COMPLETE_LIBRARY)) return "mapped before anybody asked";
+          std::string error;
+          const std::vector<std::string> candidates = {COMPLETE_LIBRARY};
+          const Library* library = open_library(candidates, &error);
+          if (library == nullptr) return error;
+          size_t dropped = 0;
+          if (library->dropped_records(&dropped) != AIUPTI_SUCCESS || dropped != 5) return "dropped_records";
+          if (library->flush_all() != AIUPTI_SUCCESS || library->enable(AIUPTI_ACTIVITY_KIND_CMPT) != AIUPTI_SUCCESS ||
+              library->disable(AIUPTI_ACTIVITY_KIND_CMPT) != AIUPTI_SUCCESS ||
+              library->register_callbacks(nullptr, nullptr) != AIUPTI_SUCCESS ||
+              library->next_record(nullptr, 0, nullptr) != AIUPTI_ERROR_MAX_LIMIT_REACHED) {
+            return "a function";
+          }
+          const std::vector<std::string> others = {"nothing.so"};
+          if (open_library(others, &error) != library || opened_library() != library) return "another one";
+          return library->path == COMPLETE_LIBRARY && library->notice.empty() ? "good"
+                                                                              : library->path + library->notice;
+        }) == "good");
+}
+
+TEST_CASE("a library with C linkage is taken as well") {
+  CHECK(in_child([]() -> std::string {
+          std::string error;
+          const std::vector<std::string> candidates = {PLAIN_LIBRARY};
+          const Library* library = open_library(candidates, &error);
+          size_t dropped = 0;
+          if (library == nullptr) return error;
+          library->dropped_records(&dropped);
+          return dropped == 7 ? "good" : "wrong function";
+        }) == "good");
+}
+
+TEST_CASE("a library that lacks functions is refused by their names, and the next candidate is tried") {
+  const std::string refused = in_child([] { return open_all({INCOMPLETE_LIBRARY}); });
+  CHECK(contains(refused, "No usable libaiupti was found"));
+  CHECK(contains(refused, INCOMPLETE_LIBRARY " (lacks aiuptiActivityGetNumDroppedRecords, aiuptiFlushAllActivities)"));
+  CHECK(in_child([] { return open_all({INCOMPLETE_LIBRARY, COMPLETE_LIBRARY}); }) == "opened " COMPLETE_LIBRARY "|");
+}
+
+TEST_CASE("what can't be found is a sentence with every path that was tried") {
+  const std::string sentence = in_child([] { return open_all({"/nowhere/libaiupti.so", "/dev/null"}); });
+  CHECK(contains(sentence, "/nowhere/libaiupti.so ("));
+  CHECK(contains(sentence, "No such file"));
+  CHECK(contains(sentence, "/dev/null ("));
+  CHECK(contains(sentence, "Set KINETO_SPYRE_LIBAIUPTI"));
+  CHECK(contains(in_child([] { return open_all({}); }), "no path to try"));
+}
+
+TEST_CASE("candidates: the path that was named, the loader's, the SDK's directories") {
+  unsetenv("KINETO_SPYRE_LIBAIUPTI");
+  unsetenv("LIBAIUPTI_INSTALL_DIR");
+  unsetenv("RUNTIME_INSTALL_DIR");
+  using Paths = std::vector<std::string>;
+  CHECK(library_candidates() == Paths{"libaiupti.so", "/opt/ibm/spyre/runtime/lib/libaiupti.so"});
+  setenv("KINETO_SPYRE_LIBAIUPTI", "/a/b.so", 1);
+  setenv("LIBAIUPTI_INSTALL_DIR", "/sdk", 1);
+  setenv("RUNTIME_INSTALL_DIR", "/runtime", 1);
+  CHECK(library_candidates() == Paths{"/a/b.so", "libaiupti.so", "/sdk/lib/libaiupti.so", "/runtime/lib/libaiupti.so",
+                                      "/opt/ibm/spyre/runtime/lib/libaiupti.so"});
+  const std::string passed_over = in_child([] {
+    auto candidates = library_candidates();
+    candidates.push_back(COMPLETE_LIBRARY);
+    return open_all(candidates);
+  });
+  CHECK(contains(passed_over, "opened " COMPLETE_LIBRARY "|KINETO_SPYRE_LIBAIUPTI names a library that can't be used"));
+  CHECK(contains(passed_over, "/a/b.so ("));
+  unsetenv("KINETO_SPYRE_LIBAIUPTI");
+  unsetenv("LIBAIUPTI_INSTALL_DIR");
+  unsetenv("RUNTIME_INSTALL_DIR");
+}
+
+TEST_CASE("threads that open it at the same time get the same one") {
+  CHECK(in_child([]() -> std::string {
+          const Library* found[4] = {};
+          std::vector<std::thread> threads;
+          for (const Library*& mine : found) {
+            threads.emplace_back([&mine] {
+              std::string error;
+              const std::vector<std::string> candidates = {COMPLETE_LIBRARY};
+              mine = open_library(candidates, &error);
+            });
+          }
+          for (std::thread& thread : threads) thread.join();
+          for (const Library* each : found) {
+            if (each == nullptr || each != opened_library()) return "another one";
+          }
+          return "good";
+        }) == "good");
+}

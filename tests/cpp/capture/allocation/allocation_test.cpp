@@ -1,0 +1,178 @@
+// The capture and the heap: nothing is allocated on the way of a record or a note, and no allocation that fails in a
+// session does harm. This program replaces malloc() and mmap(), so it is one of its own.
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <thread>
+
+#include "../borrower.h"
+#include "catch2/catch.hpp"
+
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+}
+
+namespace {
+
+// Of all threads, while counting. fail_at: the allocation that fails, counted from 1; 0: none. fail_all: and all after.
+std::atomic<bool> counting{false};
+std::atomic<uint64_t> allocations{0};
+std::atomic<uint64_t> fail_at{0};
+std::atomic<bool> fail_all{false};
+
+bool fails() {
+  if (!counting.load(std::memory_order_relaxed)) return false;
+  const uint64_t number = allocations.fetch_add(1) + 1;
+  const uint64_t limit = fail_at.load(std::memory_order_relaxed);
+  if (limit == 0 || number < limit || (number > limit && !fail_all)) return false;
+  errno = ENOMEM;
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+void* malloc(size_t size) { return fails() ? nullptr : __libc_malloc(size); }
+void* calloc(size_t count, size_t size) { return fails() ? nullptr : __libc_calloc(count, size); }
+void* realloc(void* old, size_t size) { return fails() ? nullptr : __libc_realloc(old, size); }
+void* memalign(size_t alignment, size_t size) { return fails() ? nullptr : __libc_memalign(alignment, size); }
+void* aligned_alloc(size_t alignment, size_t size) { return fails() ? nullptr : __libc_memalign(alignment, size); }
+int posix_memalign(void** result, size_t alignment, size_t size) {
+  if (fails()) return ENOMEM;
+  *result = __libc_memalign(alignment, size);
+  return *result != nullptr ? 0 : ENOMEM;
+}
+void* mmap(void* address, size_t size, int protection, int flags, int file, off_t offset) {
+  if (fails()) return MAP_FAILED;
+  return reinterpret_cast<void*>(syscall(SYS_mmap, address, size, protection, flags, file, offset));
+}
+}
+
+using namespace kineto_spyre::capture;
+using namespace kineto_spyre::capture::testing;
+
+namespace {
+
+Config small() {
+  Config config;
+  config.budget_bytes = 4 << 20;
+  config.buffer_bytes = 64 << 10;
+  return config;
+}
+
+struct Outcome {
+  bool prepared = false;
+  bool has_sentence = false;
+  uint64_t produced = 0, lost = 0, delivered = 0;
+  uint64_t notes_made = 0, notes_kept = 0, notes_lost = 0;
+};
+
+// One session with 2,500 notes and 700 records. Counts allocations from before prepare() until the trace is freed.
+Outcome session(uint64_t failing, bool all_after) {
+  Outcome outcome;
+  Borrower borrower(1);
+  Delivered delivered;
+  std::string error;
+  uint64_t kept = 0;
+  Losses losses;
+  allocations = 0;
+  fail_at = failing;
+  fail_all = all_after;
+  counting = true;
+  outcome.prepared = prepare(small(), &error);
+  if (outcome.prepared) {
+    open_window();
+    for (int i = 0; i < 2'500; ++i) note_op_begin(1);
+    for (int i = 0; i < 700; ++i) borrower.write();
+    borrower.give_back();
+    close_window();
+    {
+      const Harvest harvest = kineto_spyre::capture::harvest();
+      counting = false;
+      for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
+      for (const ThreadNotes& thread : harvest.threads()) kept += thread.notes.size();
+      losses = harvest.losses();
+      counting = true;
+    }
+  }
+  counting = false;
+  outcome.has_sentence = !error.empty();
+  outcome.produced = borrower.produced();
+  outcome.lost = borrower.lost();
+  outcome.delivered = delivered.total();
+  outcome.notes_made = outcome.prepared ? 2'500 : 0;
+  outcome.notes_kept = kept;
+  outcome.notes_lost = losses.notes_lost;
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("a million records and a million notes allocate nothing after a thread's first") {
+  Config config;
+  config.budget_bytes = 128 << 20;
+  std::string error;
+  REQUIRE(prepare(config, &error));
+  open_window();
+  std::atomic<uint64_t> allocated{0};
+  std::thread thread([&allocated] {
+    Borrower borrower(1);
+    note_op_begin(1);
+    note_op_end();
+    borrower.write();
+    allocations = 0;
+    fail_at = 0;
+    counting = true;
+    for (int i = 0; i < 500'000; ++i) {
+      note_op_begin(7);
+      borrower.write();
+      borrower.write();
+      note_op_end();
+    }
+    counting = false;
+    allocated = allocations.load();
+    borrower.give_back();
+  });
+  thread.join();
+  close_window();
+  const Harvest harvest = kineto_spyre::capture::harvest();
+  CHECK(allocated == 0);
+  uint64_t notes = 0;
+  for (const ThreadNotes& of_thread : harvest.threads()) notes += of_thread.notes.size();
+  CHECK(notes == 1'000'002);
+  Delivered delivered;
+  for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
+  CHECK(delivered.total() == 1'000'001);
+}
+
+TEST_CASE(
+    "each allocation of a session may fail: either there is no session and a sentence, or every loss is counted") {
+  const bool all_after = GENERATE(false, true);
+  REQUIRE(session(0, false).prepared);
+  CHECK(allocations > 10);  // so that something was tested
+  uint64_t refused = 0;
+  for (uint64_t failing = 1; failing <= 200; ++failing) {
+    const Outcome outcome = session(failing, all_after);
+    INFO("allocation " << failing);
+    refused += !outcome.prepared;
+    CHECK(outcome.prepared != outcome.has_sentence);
+    CHECK(outcome.produced == outcome.delivered + outcome.lost);
+    CHECK(outcome.notes_made == outcome.notes_kept + outcome.notes_lost);
+    CHECK_FALSE(armed());
+  }
+  CHECK(refused > 5);
+  const Outcome after = session(0, false);
+  CHECK(after.prepared);
+  CHECK(after.delivered == 700);
+  CHECK(after.notes_kept == 2'500);
+}
