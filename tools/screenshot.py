@@ -122,6 +122,13 @@ class TensorBoard:
             raise RuntimeError(f"{page} answered {status}: {body[:300]!r}")
         return json.loads(body)
 
+    def profile(self) -> dict[str, str]:
+        """What the pages of a log directory with one profile are asked with: run, worker, span."""
+        (run,) = self.runs
+        worker = self.json("workers", run=run, view="Overview")[0]
+        spans = self.json("spans", run=run, worker=worker)
+        return {"run": run, "worker": worker, "span": spans[0] if spans else "default"}
+
     def close(self) -> None:
         if self._process.poll() is None:
             self._process.terminate()

@@ -181,6 +181,9 @@ class Judge:
         self._process_names: dict[Any, str] = {}
         self._labels: dict[Any, Any] = {}
         self._device_pids: dict[Any, dict[str, Any]] = {}  # pid -> an example of its work
+        self._ranges: dict[
+            Any, array[int]
+        ] = {}  # pid -> start, end, row, name of each of its ranges, one after another
         self._stream_rows: dict[tuple[Any, Any], int] = {}
         self._spyre = False
         self._fraction = False
@@ -354,6 +357,9 @@ class Judge:
         if pid not in self._device_pids:
             self._device_pids[pid] = _place(event)
         if kind == _RANGE:
+            self._ranges.setdefault(pid, array("q")).extend((start, start + duration, row.number, name))
+            if event["name"].startswith("ProfilerStep#"):
+                self.say("contract-steps", _place(event))
             return
         if kind == _KERNEL and duration > _SECOND:
             self.say("long-kernel", _place(event))
@@ -620,6 +626,12 @@ class Judge:
                 for category in row.counts.keys() - _CATEGORIES:
                     place = {"name": None, "category": category, "pid": row.pid, "tid": row.tid}
                     self.say("contract-category", place, row.counts[category])
+        for flat in self._ranges.values():
+            until = -(1 << 63)
+            for start, end, number, name in sorted(zip(flat[0::4], flat[1::4], flat[2::4], flat[3::4])):
+                if start < until:
+                    self.say("contract-ranges", self._example(number, start, name))
+                until = max(until, end)
         info = metadata.get("distributedInfo")
         if info is not None and not (isinstance(info, dict) and _whole(info.get("rank"), 0)):
             self.say("contract-rank", {"name": "distributedInfo"})

@@ -261,6 +261,18 @@ RULES: dict[str, Rule] = {
         "torch-tb-profiler looks for the last one in the file: its Trace view stays empty.",
         "Metadata that holds a list belongs before traceEvents, or into a string without brackets.",
     ),
+    "contract-ranges": Rule(
+        False,
+        "ranges of a device (gpu_user_annotation) that begin while another one is open",
+        "acelyzer -V calls each of them an overlap, wherever they are drawn.",
+        "Nothing, unless acelyzer -V must pass: then profile without nested record_function ranges.",
+    ),
+    "contract-steps": Rule(
+        False,
+        "steps among a device's ranges (gpu_user_annotation)",
+        "The stock torch-tb-profiler counts each of them as one more step in its Overview.",
+        "Start TensorBoard where kineto-spyre is installed: its plugin puts that right.",
+    ),
     "contract-memory": Rule(
         False,
         "[memory] events of Device Type 20",

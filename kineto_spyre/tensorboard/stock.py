@@ -5,6 +5,8 @@ Operator, GPU Kernel   device time reaches an op through a runtime call; the plu
 Overview               steps are counted twice: their ranges on the device (`gpu_user_annotation`) are steps to it too
 Memory                 the device's curve: the plugin knows Device Type 0 and 1, PyTorch writes 20 for PrivateUse1, and
                        the view answers HTTP 500
+all of them            with several cards and memory events the run can't be loaded: the plugin looks for a card's
+                       entry in `deviceProperties`, which holds one for all of them (two would stop acelyzer)
 Trace                  the plugin adds utilisation counters by cutting the file at its last `]`: a bracket in the
                        metadata that follows the events leaves broken JSON. Here they come before the first event
 
@@ -18,8 +20,8 @@ import gzip
 import re
 from typing import Any
 
-from torch_tb_profiler import plugin, run
-from torch_tb_profiler.profiler import loader, trace
+from torch_tb_profiler import consts, plugin, run
+from torch_tb_profiler.profiler import data, loader, trace
 
 _PRIVATEUSE1 = 20  # c10::DeviceType::PrivateUse1
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[\s*')
@@ -39,19 +41,29 @@ def append_gpu_metrics(self: Any, raw_data: bytes) -> bytes:
     return gzip.compress(raw_data, 1)
 
 
-_init = trace.MemoryEvent.__init__
+_memory_event = trace.MemoryEvent.__init__
+_profile_data = data.RunProfileData.__init__
 
 
-def memory_event(self: Any, type: str, data: dict[str, Any]) -> None:
+def memory_event(self: Any, type: str, event: dict[str, Any]) -> None:
     """Takes the place of MemoryEvent.__init__: to this plugin a device is a GPU."""
-    _init(self, type, data)
+    _memory_event(self, type, event)
     if self.args.get("Device Type") == _PRIVATEUSE1:
         self.device_type = trace.DeviceType.CUDA
+
+
+def profile_data(self: Any, worker: str, span: str, trace_json: dict[str, Any]) -> None:
+    """Takes the place of RunProfileData.__init__: the one entry of a Spyre's trace stands for each of its cards."""
+    _profile_data(self, worker, span, trace_json)
+    properties = self.device_props
+    if isinstance(properties, list) and len(properties) == 1 and properties[0].get("type") == "AIU":
+        self.device_props = properties * consts.MAX_GPU_PER_NODE
 
 
 trace.EventTypeMap.setdefault("privateuse1_runtime", trace.EventTypes.RUNTIME)
 trace.EventTypeMap.setdefault("privateuse1_driver", trace.EventTypes.RUNTIME)
 trace.EventTypeMap.pop("gpu_user_annotation", None)  # the host's ranges tell the steps
 trace.MemoryEvent.__init__ = memory_event
+data.RunProfileData.__init__ = profile_data
 run.RunProfile.append_gpu_metrics = append_gpu_metrics
 plugin.RunLoader = RunLoader

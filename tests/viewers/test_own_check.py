@@ -8,5 +8,6 @@ from kineto_spyre.check import check
 def test_the_demos_trace_is_sound(trace_path):
     report = check(str(trace_path))
     assert report["spyre"] and report["sound"], report["findings"]
-    # PyTorch names the device's type 20; launches without work are calls whose work lies outside the window.
-    assert {finding["rule"] for finding in report["findings"]} <= {"contract-memory", "stack-overlap"}
+    # What is left is what other tools make of PyTorch's own events: see each rule.
+    notes = {"contract-memory", "contract-ranges", "contract-steps", "stack-overlap"}
+    assert {finding["rule"] for finding in report["findings"]} <= notes

@@ -61,5 +61,8 @@ def test_times_are_the_traces_to_the_nanosecond(ask, trace):
     assert int(shown["ns"]) == sum(round(event["dur"] * 1000) for event in trace.kernels)
 
 
-def test_no_import_error(ask):
-    assert ask("select name, severity, value from stats where value != 0 and severity != 'info'") == []
+def test_no_import_error(ask, trace):
+    errors = ask("select name, severity, value from stats where value != 0 and severity != 'info'")
+    if trace.of("python_function"):  # PyTorch guesses where some Python frames end, and they cross others
+        errors = [error for error in errors if error["name"] != "slice_spill_overlapping_complete_event"]
+    assert errors == []

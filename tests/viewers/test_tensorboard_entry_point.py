@@ -40,7 +40,8 @@ def test_without_torch_tb_profiler_nothing_happens():
 
 def test_a_torch_tb_profiler_that_looks_different_is_left_alone_with_a_warning():
     said = imported(
-        "for name in ('', '.plugin', '.run', '.profiler', '.profiler.loader', '.profiler.trace'):\n"
+        "parts = ['.plugin', '.run', '.consts', '.profiler', '.profiler.data', '.profiler.loader', '.profiler.trace']\n"
+        "for name in ['', *parts]:\n"
         "    module = types.ModuleType('torch_tb_profiler' + name)\n"
         "    module.__path__ = []\n"
         "    sys.modules[module.__name__] = module\n"

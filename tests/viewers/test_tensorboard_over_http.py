@@ -22,16 +22,9 @@ def board(request):
     return request.getfixturevalue("stock" if request.param == "stock" else "tensorboard")
 
 
-def profile_of(board):
-    """What every page of the one profile is asked with."""
-    (run,) = board.runs
-    worker = board.json("workers", run=run, view="Overview")[0]
-    return {"run": run, "worker": worker, "span": board.json("spans", run=run, worker=worker)[0]}
-
-
 @pytest.fixture
 def profile(board):
-    return profile_of(board)
+    return board.profile()
 
 
 def test_the_views_that_a_device_opens_are_offered(board, profile):
@@ -39,7 +32,7 @@ def test_the_views_that_a_device_opens_are_offered(board, profile):
 
 
 def test_overview_counts_the_steps_once(tensorboard, trace):
-    rows = tensorboard.json("overview", **profile_of(tensorboard))["steps"]["rows"]
+    rows = tensorboard.json("overview", **tensorboard.profile())["steps"]["rows"]
     # It may leave out the last step, whose kernels it supposes to be incomplete.
     assert [row[0] for row in rows] == [step["name"].split("#")[1] for step in trace.steps][: len(rows)]
     assert len(rows) >= len(trace.steps) - 1
@@ -76,7 +69,7 @@ def test_trace_view_gets_every_event_and_valid_json(board, profile, trace):
 
 
 def test_operator_view_shows_device_time(tensorboard, trace):
-    rows = tensorboard.json("operation/table", group_by="Operation", **profile_of(tensorboard))["data"]
+    rows = tensorboard.json("operation/table", group_by="Operation", **tensorboard.profile())["data"]
     shown = {row["name"]: (row["calls"], row["device_self_duration"]) for row in rows}
     names = {event["args"]["External id"]: event["name"] for event in trace.of("cpu_op")}
     calls = Counter(names.values())
@@ -93,10 +86,12 @@ def test_operator_view_shows_device_time(tensorboard, trace):
 def test_memory_view_answers_with_the_devices_curve(tensorboard, trace):
     memory = [event for event in trace.events if event["name"] == "[memory]"]
     assert any(event["args"]["Device Type"] == 20 for event in memory)
-    profile = profile_of(tensorboard)
+    profile = tensorboard.profile()
     curve = tensorboard.json("memory_curve", **profile)
-    assert {"CPU", "GPU0"} == set(curve["metadata"]["devices"]) and curve["rows"]["GPU0"]
-    peak = max(event["args"]["Total Allocated"] for event in memory if event["args"]["Device Type"] == 20)
+    cards = {f"GPU{event['args']['Device Id']}" for event in memory if event["args"]["Device Type"] == 20}
+    assert {"CPU"} | cards == set(curve["metadata"]["devices"]) and curve["rows"]["GPU0"]
+    card = [e["args"] for e in memory if (e["args"]["Device Type"], e["args"]["Device Id"]) == (20, 0)]
+    peak = max(args["Total Allocated"] for args in card)
     factor = curve["metadata"]["memory_factor"]
     assert max(point[1] for point in curve["rows"]["GPU0"]) == pytest.approx(peak * factor, rel=1e-6)
     assert tensorboard.json("memory", **profile)["rows"]["GPU0"]

@@ -262,6 +262,20 @@ def _(t):
     t.tail["devices"] = []
 
 
+@spoilt("contract-ranges")
+def _(t):
+    t.add(
+        slice_("outer", "gpu_user_annotation", 0, 600, 10.0, 20.0),
+        slice_("next", "gpu_user_annotation", 0, 600, 30.0, 5.0),
+    )
+    t.add(slice_("inner, on another row", "gpu_user_annotation", 0, 601, 12.0, 3.0))
+
+
+@spoilt("contract-steps")
+def _(t):
+    t.add(slice_("ProfilerStep#1", "gpu_user_annotation", 0, 600, 10.0, 20.0))
+
+
 @spoilt("contract-memory")
 def _(t):
     args = {"Device Type": 20, "Bytes": 64}
