@@ -80,11 +80,16 @@ def torch_mismatch() -> str | None:
     )
 
 
+def require_torch() -> None:
+    """Raises SpyreProfilerError if the installed torch is another release than the wheel was built for."""
+    if mismatch := torch_mismatch():
+        raise SpyreProfilerError(mismatch)
+
+
 @functools.cache
 def _extension() -> types.ModuleType:
     """The C++ plugin, once torch's release is known to fit. Raises SpyreProfilerError."""
-    if mismatch := torch_mismatch():
-        raise SpyreProfilerError(mismatch)
+    require_torch()
     try:
         from . import _C
     except ImportError as error:

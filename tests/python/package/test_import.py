@@ -120,9 +120,15 @@ except kineto_spyre.SpyreProfilerError as error:
     assert "built for PyTorch 1.99" in str(error)
 else:
     raise AssertionError("enable() took another release")
+try:
+    kineto_spyre.emulator.enable()
+except kineto_spyre.SpyreProfilerError as error:
+    assert "built for PyTorch 1.99" in str(error)
+else:
+    raise AssertionError("emulator.enable() took another release")
 assert "built for PyTorch 1.99" in kineto_spyre.status().problems[0]
 assert not kineto_spyre.is_available()
-assert "kineto_spyre._C" not in sys.modules
+assert not {"kineto_spyre._C", "kineto_spyre._device"} & set(sys.modules)
 """,
         env={"KINETO_SPYRE_AUTOLOAD": "0"},
     )
