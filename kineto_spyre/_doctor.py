@@ -57,13 +57,8 @@ def main(argv: Sequence[str]) -> int:
     plausible = _library.device_is_plausible()
     troubles = list(status.problems)
     for path in search.found:
-        if (why := _library.trouble(path)) and why not in troubles:
+        if (why := _library.trouble(path)) and not any(why in said for said in troubles):
             troubles.append(why)
-    if plausible and not search.found and status.runtime != "emulated":
-        troubles.append(
-            f"A Spyre may be here ({plausible}), but no libaiupti was found (tried {', '.join(search.tried)}); install "
-            "the Spyre SDK, or set KINETO_SPYRE_LIBAIUPTI to the library's path."
-        )
     if options.json:
         print(
             json.dumps({**asdict(status), "available": status.available, "found": search.found, "problems": troubles})

@@ -52,12 +52,8 @@ class Status:
     sessions: int  # profiling sessions so far
     records: dict[str, Any]  # sizes of libaiupti's records by kind, as built and as seen
     environment: dict[str, Any]  # what the C++ side read from it
+    available: bool  # whether a profile with PrivateUse1 among its activities would show a Spyre
     problems: list[str]  # a sentence for each trouble, saying what to do
-
-    @property
-    def available(self) -> bool:
-        """Whether a profile with PrivateUse1 among its activities would show a Spyre."""
-        return self.factory == "ours" and self.backend is not None and self.runtime is not None
 
 
 def _minor(version: str) -> str:
@@ -125,8 +121,9 @@ def autoload() -> None:
     """
     if _register(override=False) != "ours":
         return
-    if _library.device_is_plausible() and (found := _library.search().found):
-        _extension().set_libraries("aiupti", found)
+    if _library.device_is_plausible():
+        # Where none is found now, the first profile tries the loader once more, and says what is missing.
+        _extension().set_libraries("aiupti", _library.search().found or [_library.SONAME])
 
 
 def enable(runtime: str = "auto", override: bool = False) -> Status:
@@ -228,10 +225,18 @@ def status() -> Status:
             "No runtime was chosen, so profiles show no Spyre; call kineto_spyre.enable() on a machine with a card, or "
             "kineto_spyre.emulator.enable()."
         )
-    if state.get("library_error"):
+    library = state.get("library")
+    usable = library is not None or runtime == "emulated"
+    if runtime == "aiupti" and library is None:
+        try:
+            usable = bool(_library.choose())
+        except SpyreProfilerError as error:
+            problems.append(str(error))
+    if usable and state.get("library_error"):
+        usable = False
         problems.append(state["library_error"])
     already = _library.mapped()
-    if runtime == "aiupti" and already and not state.get("library"):
+    if runtime == "aiupti" and already and library is None:
         problems.append(
             f"{already} is in this process before any profile, which makes each op on the device slower; find out what "
             "links or preloads it (LD_PRELOAD, a build with USE_SPYRE_PROFILER) and have it left out."
@@ -244,10 +249,11 @@ def status() -> Status:
         backend=backend,
         factory=factory,
         runtime=runtime,
-        library=state.get("library"),
+        library=library,
         sessions=state.get("sessions", 0),
         records=state.get("records", {}),
         environment=state.get("environment", {}),
+        available=factory == "ours" and backend is not None and usable,
         problems=problems,
     )
 

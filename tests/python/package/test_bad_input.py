@@ -103,6 +103,28 @@ def test_a_libaiupti_that_lacks_a_function_is_one_warning_from_a_profile(run_pyt
     assert str(library) in done.stdout
 
 
+def test_no_libaiupti_beside_torch_spyre_is_one_warning_from_a_profile(run_python, standin):
+    done = run_python(
+        """
+        import warnings
+        import torch
+        from torch.profiler import ProfilerActivity, profile
+        import kineto_spyre
+        assert not kineto_spyre.is_available()
+        assert any("No libaiupti was found" in p for p in kineto_spyre.status().problems)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as prof:
+                torch.ones(2)
+        assert any(e.key == "aten::ones" for e in prof.key_averages())
+        print(*(w.message for w in caught if issubclass(w.category, kineto_spyre.SpyreProfilerWarning)), sep="\\n")
+    """,
+        env={"PYTHONPATH": str(standin)},
+    )
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("No usable libaiupti was found, so device activity can't be recorded.")
+
+
 def test_a_file_that_is_no_library(run_python, standin, tmp_path):
     text_file = tmp_path / "libaiupti.so"
     text_file.write_text("INPUT(libaiupti.so.1)\n")
