@@ -27,6 +27,8 @@ PYBIND11_MODULE(_device, m) {
     const auto& generator = at::detail::getPrivateUse1Hooks().getDefaultGenerator(static_cast<c10::DeviceIndex>(index));
     return py::reinterpret_steal<py::object>(THPGenerator_Wrap(generator));
   });
+  m.def("device_of_address",
+        [](uint64_t address) { return spyrePointerDevice(reinterpret_cast<const void*>(address)); });
   m.def("properties", [](int index) {
     spyreDeviceProperties_t p{};
     device::check(spyreGetDeviceProperties(device::resolve(static_cast<c10::DeviceIndex>(index)), &p),

@@ -136,8 +136,8 @@ Plan::Plan(const c10::OperatorHandle& op) : name(op.operator_name()) {
 
   const std::string& n = name.name;
   const bool copies = n == "aten::copy_";
-  if (views || one_of(n, {"aten::resize_", "aten::set_", "aten::is_set_to", "aten::_fused_sdp_choice",
-                          "aten::_efficientzerotensor", "aten::_empty_affine_quantized",
+  if (views || one_of(n, {"aten::resize_", "aten::empty_like", "aten::set_", "aten::is_set_to",
+                          "aten::_fused_sdp_choice", "aten::_efficientzerotensor", "aten::_empty_affine_quantized",
                           "aten::_empty_per_channel_affine_quantized", "aten::_make_dep_token",
                           "aten::_nested_compute_contiguous_strides_offsets"})) {
     trail = Trail::kNothing;
@@ -174,6 +174,8 @@ class Call {
   }
 
   c10::DeviceIndex device() const { return device_; }
+  // Where the kernel's results are wanted: the device, or the host (-1) if the op was asked for a CPU tensor.
+  c10::DeviceIndex results_on() const { return requested_ && requested_->type() != kSpyre ? -1 : device_; }
   // The device tensors that were given, in the order of the arguments, list elements included.
   c10::ArrayRef<at::Tensor> inputs() const { return originals_; }
   const c10::SmallVector<at::Tensor, 4>& written() const { return written_; }
@@ -257,7 +259,7 @@ class Call {
         }
         break;
       case Kind::kDevice:
-        if (v.isDevice() && v.toDevice().type() == kSpyre) {
+        if (v.isDevice()) {
           requested_ = v.toDevice();
           v = c10::Device(c10::kCPU);
         }
@@ -425,7 +427,7 @@ class Call {
   }
 
   at::Tensor adopt(at::Tensor t, bool view) {
-    if (!t.defined() || t.device().type() != c10::kCPU) return t;
+    if (!t.defined() || t.device().type() != c10::kCPU || results_on() < 0) return t;
     if (t.use_count() > 1) {
       for (size_t i = 0; i < aliases_.size(); ++i) {
         if (!aliases_[i].is_same(t)) continue;
@@ -528,11 +530,11 @@ class Timeline {
 
 class BoxedKernel final : public c10::OperatorKernel {
  public:
-  explicit BoxedKernel(const c10::OperatorHandle& op) : plan_(op) {}
+  BoxedKernel(const c10::OperatorHandle& op, c10::DispatchKey cpu) : plan_(op), cpu_(cpu) {}
 
-  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) { run(plan_, op, stack); }
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) { run(plan_, cpu_, op, stack); }
 
-  static void run(const Plan& plan, const c10::OperatorHandle& op, Stack* stack) {
+  static void run(const Plan& plan, c10::DispatchKey cpu, const c10::OperatorHandle& op, Stack* stack) {
     IValue* arguments = stack->data() + (stack->size() - plan.arguments);
     const bool transposed = plan.transposed >= 0 && arguments[plan.transposed].toBool();
     if (plan.trail == Trail::kFill && fill(plan, stack)) return;
@@ -552,8 +554,8 @@ class BoxedKernel final : public c10::OperatorKernel {
       // The guard is not free, and only a profiler's callbacks would see what it hides.
       std::optional<at::RecordFunctionGuard> unseen;
       if (at::hasCallbacks()) unseen.emplace(/*is_enabled=*/false);
-      const KernelScope scope(call.device());
-      c10::Dispatcher::singleton().redispatchBoxed(op, cpu_keys(op), stack);
+      const KernelScope scope(call.results_on());
+      c10::Dispatcher::singleton().redispatchBoxed(op, c10::DispatchKeySet(cpu), stack);
     }
     const int64_t measured = elapsed_since(begin);
     call.results(*stack);
@@ -577,8 +579,6 @@ class BoxedKernel final : public c10::OperatorKernel {
   }
 
  private:
-  static c10::DispatchKeySet cpu_keys(const c10::OperatorHandle&) { return c10::DispatchKeySet(c10::DispatchKey::CPU); }
-
   // An op whose results are all empty launches nothing.
   static bool did_work(const Call& call) {
     if (call.written().empty()) {
@@ -605,15 +605,18 @@ class BoxedKernel final : public c10::OperatorKernel {
   }
 
   Plan plan_;
+  c10::DispatchKey cpu_;
 };
 
 // For ops that were registered after us.
 class Fallback final : public c10::OperatorKernel {
  public:
+  explicit Fallback(c10::DispatchKey cpu) : cpu_(cpu) {}
+
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
-    TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "spyre has no kernel for ",
-                                op.operator_name(), ", and neither has the CPU, whose kernels it uses.");
-    BoxedKernel::run(plan(op), op, stack);
+    TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(cpu_), "spyre has no kernel for ",
+                                op.operator_name(), ", and neither has the CPU (", cpu_, "), whose kernels it uses.");
+    BoxedKernel::run(plan(op), cpu_, op, stack);
   }
 
  private:
@@ -623,45 +626,43 @@ class Fallback final : public c10::OperatorKernel {
     if (!p) p = std::make_unique<Plan>(op);
     return *p;
   }
+  c10::DispatchKey cpu_;
   std::mutex mutex_;
   std::unordered_map<c10::OperatorName, std::unique_ptr<Plan>> plans_;
 };
 
-// Ops that have a CPU kernel of its own, and yet are not ours to take.
+// Ops that have a CPU kernel of their own, and yet are not ours to take: the collectives, layouts of the CPU's alone,
+// and what native.cpp does.
 bool is_exception(const c10::OperatorName& name) {
   const std::string_view n = name.name;
-  if (n.starts_with("c10d::") || n.starts_with("onednn::") || n.starts_with("mkldnn")) return true;
-  return one_of(n, {
-                       "aten::empty",
-                       "aten::empty_strided",  // native.cpp
-                       "aten::as_strided",
-                       "aten::view",
-                       "aten::_reshape_alias",  // native.cpp
-                       "aten::to_mkldnn",
-                       "aten::_make_dep_token",  // a layout of the CPU's alone
-                   });
+  return n.starts_with("c10d::") || n.starts_with("onednn::") || n.starts_with("mkldnn") ||
+         one_of(n, {"aten::to_mkldnn", "aten::_make_dep_token"});
+}
+
+void register_for(c10::DispatchKey spyre, c10::DispatchKey cpu, std::vector<c10::OperatorName> extra) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  static auto* kept = new std::vector<c10::RegistrationHandleRAII>;  // for the life of the process
+  const char* const who = "kineto_spyre: the CPU's kernel on an alias";
+  std::vector<c10::OperatorName> names = dispatcher.getAllOpNamesForDispatchKey(cpu);
+  names.insert(names.end(), extra.begin(), extra.end());
+  for (const c10::OperatorName& name : names) {
+    const auto op = dispatcher.findSchema(name);
+    if (!op || is_exception(name) || op->hasKernelForDispatchKey(spyre)) continue;
+    kept->push_back(dispatcher.registerImpl(
+        name, spyre, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(*op, cpu)), std::nullopt,
+        nullptr, who));
+  }
+  kept->push_back(dispatcher.registerFallback(
+      spyre, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Fallback>(cpu)), who));
 }
 
 }  // namespace
 
 void register_boxed_kernels() {
-  auto& dispatcher = c10::Dispatcher::singleton();
-  static auto* kept = new std::vector<c10::RegistrationHandleRAII>;  // for the life of the process
-  std::vector<c10::OperatorName> names = dispatcher.getAllOpNamesForDispatchKey(c10::DispatchKey::CPU);
-  // Where the composite kernel's choice depends on the device, the CPU's choice is taken as a whole.
-  for (const char* n : {"aten::convolution", "aten::convolution_backward", "aten::copy_"}) names.emplace_back(n, "");
-  for (const c10::OperatorName& name : names) {
-    if (is_exception(name)) continue;
-    const auto op = dispatcher.findSchema(name);
-    if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) continue;
-    kept->push_back(
-        dispatcher.registerImpl(name, c10::DispatchKey::PrivateUse1,
-                                c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(*op)),
-                                std::nullopt, nullptr, "kineto_spyre: the CPU's kernel on an alias"));
-  }
-  kept->push_back(dispatcher.registerFallback(c10::DispatchKey::PrivateUse1,
-                                              c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Fallback>()),
-                                              "kineto_spyre: the CPU's kernel on an alias"));
+  // Where a composite kernel's choice depends on the device, the CPU's choice is taken as a whole.
+  register_for(c10::DispatchKey::PrivateUse1, c10::DispatchKey::CPU,
+               {{"aten::convolution", ""}, {"aten::convolution_backward", ""}, {"aten::copy_", ""}});
+  register_for(c10::DispatchKey::QuantizedPrivateUse1, c10::DispatchKey::QuantizedCPU, {{"aten::copy_", ""}});
 }
 
 }  // namespace kineto_spyre::device

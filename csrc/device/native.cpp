@@ -73,6 +73,15 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& to) {
   return to;
 }
 
+// Whether a tensor may take the other's place by `.data =`: then Module.to("spyre") keeps its parameters, and an
+// optimizer that was made before goes on with them.
+bool may_become(const Tensor& self, const Tensor& from) {
+  const auto dense = [](const Tensor& t) {
+    return (t.is_cpu() || t.is_privateuseone()) && t.key_set().has(c10::DispatchKey::Dense);
+  };
+  return self.key_set() == from.key_set() || (dense(self) && dense(from));
+}
+
 // A tensor used on another stream needs no care: see allocator.h.
 void record_stream(Tensor&, c10::Stream stream) {
   TORCH_CHECK(stream.device_type() == kSpyre, "record_stream: expected a stream of spyre, not of ",
@@ -126,6 +135,7 @@ void register_native_kernels() {
   dense->impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   dense->impl("_copy_from", TORCH_FN(copy_from));
   dense->impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+  dense->impl("_has_compatible_shallow_copy_type", TORCH_FN(may_become));
   dense->impl("record_stream", TORCH_FN(record_stream));
   dense->impl("convolution_overrideable", TORCH_FN(convolution_overrideable));
   dense->impl("convolution_backward_overrideable", TORCH_FN(convolution_backward_overrideable));

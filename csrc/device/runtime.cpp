@@ -81,6 +81,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     if (device.index() >= 0 && device.index() < kMaxDevices) t_device = device.index();
   }
   c10::DeviceIndex deviceCount() const noexcept override { return device_count(); }
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }  // every dtype
 
   c10::Stream getStream(c10::Device device) const override { return current_stream(device.index()); }
   c10::Stream getDefaultStream(c10::Device device) const override {

@@ -88,6 +88,9 @@ __all__ = [
 ]
 
 
+_initialized = True  # torch.utils.checkpoint asks, and keeps the devices' random states only then
+
+
 def is_available() -> bool:
     """Whether there is a device that this process may use."""
     return device_count() > 0
@@ -96,7 +99,6 @@ def is_available() -> bool:
 def device_count() -> int:
     """How many devices this process has."""
     return int(_device.device_count())
-
 
 
 def init() -> None:
@@ -122,14 +124,6 @@ def set_device(device: DeviceLike) -> None:
     torch._C._accelerator_setDeviceIndex(index_of(device))
 
 
-def _exchange_device(index: int) -> int:
-    return int(torch._C._accelerator_exchangeDevice(index))
-
-
-def _maybe_exchange_device(index: int) -> int:
-    return int(torch._C._accelerator_maybeExchangeDevice(index))
-
-
 class device:
     """Within it, `device` is the calling thread's current one. None or a negative index changes nothing."""
 
@@ -138,12 +132,13 @@ class device:
         self.prev_idx = -1
 
     def __enter__(self) -> device:
-        self.prev_idx = _maybe_exchange_device(self.idx)
+        if self.idx >= 0:
+            self.prev_idx = torch._C._accelerator_exchangeDevice(self.idx)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.idx >= 0:
-            _maybe_exchange_device(self.prev_idx)
+            torch._C._accelerator_setDeviceIndex(self.prev_idx)
 
 
 class device_of(device):
@@ -192,15 +187,15 @@ class Stream(torch.Stream):
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0, **kwargs: Any) -> Stream:
         if kwargs:  # stream_id, device_index, device_type: a stream that there is already
-            return super().__new__(cls, **kwargs)  # type: ignore[no-any-return]
-        return super().__new__(cls, device=torch.device("spyre", index_of(device)), priority=priority)  # type: ignore[no-any-return]
+            return super().__new__(cls, **kwargs)
+        return super().__new__(cls, device=torch.device("spyre", index_of(device)), priority=priority)
 
 
 class Event(torch.Event):
     """An event of a spyre: torch.Event(device="spyre")."""
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
-        return super().__new__(  # type: ignore[no-any-return]
+        return super().__new__(
             cls, device="spyre", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
         )
 

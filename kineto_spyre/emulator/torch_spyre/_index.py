@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from typing import Union
-
 import torch
 
 from ... import _device
 
-DeviceLike = Union[torch.device, str, int, None]
+DeviceLike = torch.device | str | int | None
 
 
 def index_of(device: DeviceLike) -> int:

@@ -81,7 +81,8 @@ def memory_summary(device: DeviceLike = None) -> str:
     index = index_of(device)
     stats = torch._C._accelerator_getDeviceStats(index)
     rows = [f"{'spyre:' + str(index):<24}{'current':>16}{'peak':>16}{'allocated':>16}{'freed':>16}"]
-    for key in ("allocated_bytes", "requested_bytes", "reserved_bytes", "inactive_split_bytes", "allocation", "segment"):
+    counters = ("allocated_bytes", "requested_bytes", "reserved_bytes", "inactive_split_bytes", "allocation", "segment")
+    for key in counters:
         s = stats[key]["all"]
         rows.append(f"{key:<24}{s['current']:>16}{s['peak']:>16}{s['allocated']:>16}{s['freed']:>16}")
     rows.append(f"out of memory: {stats['num_ooms']}, retries after emptying the cache: {stats['num_alloc_retries']}")

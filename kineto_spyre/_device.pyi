@@ -1,0 +1,17 @@
+"""PyTorch's device "spyre" over the emulated runtime. Importing it registers nothing; install() does."""
+
+import torch
+
+def install(measure: bool) -> None:
+    """Registers the device, once a process. `measure`: ops report how long their CPU execution took."""
+
+def installed() -> bool: ...
+def in_bad_fork() -> bool:
+    """Whether this process was forked from one that used the device."""
+
+def device_count() -> int: ...
+def default_generator(index: int) -> torch.Generator: ...
+def device_of_address(address: int) -> int:
+    """The device whose memory holds the address, -1 if none does."""
+
+def properties(index: int) -> dict[str, str | int]: ...
