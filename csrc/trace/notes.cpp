@@ -13,7 +13,7 @@ Timeline::Timeline(std::span<const capture::ThreadNotes> threads) {
     if (notes.notes.empty()) continue;
     // A tid that the system gave out again is one row of the trace: its notes go on in the same timeline.
     const auto [at, added] = by_tid_.try_emplace(notes.tid, static_cast<int32_t>(threads_.size()));
-    if (added) threads_.push_back({notes.tid, {}});
+    if (added) threads_.push_back({.tid = notes.tid});
     read(notes, threads_[static_cast<size_t>(at->second)]);
   }
   for (Thread& thread : threads_) {
@@ -52,20 +52,19 @@ void Timeline::read(const capture::ThreadNotes& notes, Thread& thread) {
   if (notes.lost != 0) thread.edges.push_back({last, {}});
 }
 
-int32_t Timeline::thread(int64_t tid) {
-  if (tid == last_tid_) return last_thread_;
+int32_t Timeline::find_thread(int64_t tid) {
   const auto at = by_tid_.find(tid);
   last_tid_ = tid;
   last_thread_ = at == by_tid_.end() ? -1 : at->second;
   return last_thread_;
 }
 
-Timeline::Place Timeline::at(int32_t number, int64_t ns) {
+Timeline::Place Timeline::search(int32_t number, int64_t ns) {
   Thread& thread = threads_[static_cast<size_t>(number)];
   const std::vector<Edge>& edges = thread.edges;
-  // The cursor is the first edge after the last time that was asked for. A few steps either way, else a search.
+  // A few steps from the last place either way, else a search.
   size_t cursor = thread.cursor;
-  constexpr int kSteps = 8;
+  constexpr int kSteps = 16;
   int steps = 0;
   while (cursor > 0 && edges[cursor - 1].ns > ns && steps < kSteps) --cursor, ++steps;
   while (cursor < edges.size() && edges[cursor].ns <= ns && steps < kSteps) ++cursor, ++steps;
@@ -74,7 +73,10 @@ Timeline::Place Timeline::at(int32_t number, int64_t ns) {
                                  edges.begin());
   }
   thread.cursor = cursor;
-  return cursor == 0 ? Place{} : edges[cursor - 1].place;
+  thread.from = cursor == 0 ? INT64_MIN : edges[cursor - 1].ns;
+  thread.until = cursor == edges.size() ? INT64_MAX : edges[cursor].ns;
+  thread.place = cursor == 0 ? Place{} : edges[cursor - 1].place;
+  return thread.place;
 }
 
 Timeline::Place Timeline::only_one_at(int64_t ns, int64_t* tid) {

@@ -27,9 +27,12 @@ class Timeline {
   explicit Timeline(std::span<const capture::ThreadNotes> threads);
 
   // tid's number, -1 if it made no notes.
-  int32_t thread(int64_t tid);
+  int32_t thread(int64_t tid) { return tid == last_tid_ ? last_thread_ : find_thread(tid); }
   // Fast for times that mostly ascend within a thread.
-  Place at(int32_t thread, int64_t ns);
+  Place at(int32_t number, int64_t ns) {
+    const Thread& thread = threads_[static_cast<size_t>(number)];
+    return ns >= thread.from && ns < thread.until ? thread.place : search(number, ns);
+  }
   // For releases that don't tell the thread: the one place that is within an op at that time on any thread, if there is
   // exactly one; *tid is its thread, else left alone.
   Place only_one_at(int64_t ns, int64_t* tid);
@@ -45,9 +48,14 @@ class Timeline {
   struct Thread {
     int64_t tid;
     std::vector<Edge> edges;
-    size_t cursor = 0;
+    size_t cursor = 0;  // the first edge after the last time that was asked for
+    // What that was the answer to.
+    int64_t from = 0, until = 0;
+    Place place;
   };
 
+  int32_t find_thread(int64_t tid);
+  Place search(int32_t number, int64_t ns);
   void read(const capture::ThreadNotes& notes, Thread& thread);
 
   std::vector<Thread> threads_;

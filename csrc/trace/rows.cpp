@@ -32,9 +32,8 @@ std::string describe(const Item& item) {
 }  // namespace
 
 Rows::Device& Rows::device(uint32_t id) {
-  if (last_device_ < devices_.size() && devices_[last_device_].id == id) return devices_[last_device_];
-  for (last_device_ = 0; last_device_ < devices_.size(); ++last_device_) {
-    if (devices_[last_device_].id == id) return devices_[last_device_];
+  for (Device& device : devices_) {
+    if (device.id == id) return device;
   }
   devices_.emplace_back();
   devices_.back().id = id;
@@ -42,18 +41,15 @@ Rows::Device& Rows::device(uint32_t id) {
 }
 
 Rows::Stream& Rows::stream(Device& device, uint32_t id) {
-  if (device.last_stream < device.streams.size() && device.streams[device.last_stream].stream == id) {
-    return device.streams[device.last_stream];
-  }
   const auto [at, added] = device.by_stream.try_emplace(id, device.streams.size());
-  device.last_stream = at->second;
   if (added) {
-    device.streams.push_back({id});
     // Stream 0's number is known when all others are: settle().
     const int64_t number = id < static_cast<uint32_t>(kGroupBase[0]) ? id : kHighStream + id;
+    device.streams.push_back({id});
     device.streams.back().lane = add({false, device.id, number, number * 2, "stream " + std::to_string(id)});
+    last_row_ = nullptr;  // streams may have moved
   }
-  return device.streams[device.last_stream];
+  return device.streams[at->second];
 }
 
 int32_t Rows::add(Lane lane) {
@@ -83,7 +79,7 @@ Rows::Group Rows::group_of(const Item& item) {
   }
 }
 
-bool Rows::place(Item& item, uint32_t device_id, uint32_t stream_id, int64_t start, int64_t end) {
+bool Rows::place_elsewhere(Item& item, uint32_t device_id, uint32_t stream_id, int64_t start, int64_t end) {
   Device& on = device(device_id);
   if (item.kind != aiupti::Kind::kCompute) {
     const Group group = group_of(item);
@@ -91,11 +87,25 @@ bool Rows::place(Item& item, uint32_t device_id, uint32_t stream_id, int64_t sta
   }
   Stream& row = stream(on, stream_id);
   if (row.lane < 0) return false;
-  item.lane = static_cast<uint16_t>(row.lane);
-  if (start < row.last_end || start <= row.last_start) row.unsettled = true;
-  row.last_start = std::max(row.last_start, start);
-  row.last_end = std::max(row.last_end, end);
+  last_row_ = &row;
+  row_device_ = device_id;
+  put(row, item, start, end);
   return true;
+}
+
+void Rows::begin_again() {
+  last_row_ = nullptr;
+  for (Device& device : devices_) {
+    for (Stream& stream : device.streams) {
+      stream.last_start = stream.last_end = INT64_MIN;
+      stream.unsettled = false;
+    }
+    for (Copies& copies : device.copies) {
+      for (auto& row : copies.rows) row.second = INT64_MIN;
+      copies.last_start = INT64_MIN;
+      copies.unsettled = false;
+    }
+  }
 }
 
 bool Rows::place_copy(Copies& copies, Group group, const Device& device, Item& item, int64_t start, int64_t end) {
@@ -123,7 +133,7 @@ bool Rows::place_copy(Copies& copies, Group group, const Device& device, Item& i
 
 bool Rows::drop_duplicate(Item& item, const Item& other) {
   if (item.kind != other.kind || std::memcmp(item.record, other.record, aiupti::size_of(item.kind)) != 0) return false;
-  item.flags |= Item::kDropped;
+  item.set(Item::kDropped);
   ++trace_->refused[static_cast<size_t>(Refusal::kDuplicate)];
   --trace_->captured[static_cast<size_t>(category_of(item.kind))];
   return true;

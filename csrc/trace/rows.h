@@ -13,7 +13,9 @@
 // Kernels that overlap on one stream are a fault of the data: they keep their row and their times, and are counted.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -28,7 +30,16 @@ class Rows {
   explicit Rows(Trace* trace) : trace_(trace) {}
 
   // Sets item.lane. False if there is no number left for another row.
-  bool place(Item& item, uint32_t device, uint32_t stream, int64_t start, int64_t end);
+  bool place(Item& item, uint32_t device_id, uint32_t stream_id, int64_t start, int64_t end) {
+    if (last_row_ == nullptr || last_row_->stream != stream_id || row_device_ != device_id ||
+        item.kind != aiupti::Kind::kCompute) {
+      return place_elsewhere(item, device_id, stream_id, start, end);
+    }
+    put(*last_row_, item, start, end);
+    return true;
+  }
+  // Before all device work is placed again: the rows stay, what stands on them is forgotten.
+  void begin_again();
   // After all items: sorts out the rows whose work came out of order, counts overlaps, drops exact duplicates.
   void settle(ItemStore& items);
   // Rows for spans; sets their lanes (a span's lane is the index of its stream's kernel row until then).
@@ -59,13 +70,19 @@ class Rows {
     uint32_t id;
     std::vector<Stream> streams;
     std::unordered_map<uint32_t, size_t> by_stream;
-    size_t last_stream = 0;
     Copies copies[kGroups];
     int64_t span_rows = 0;
   };
 
+  static void put(Stream& row, Item& item, int64_t start, int64_t end) {
+    item.lane = static_cast<uint16_t>(row.lane);
+    if (start < row.last_end || start <= row.last_start) row.unsettled = true;
+    row.last_start = std::max(row.last_start, start);
+    row.last_end = std::max(row.last_end, end);
+  }
   Device& device(uint32_t id);
   Stream& stream(Device& device, uint32_t id);
+  bool place_elsewhere(Item& item, uint32_t device_id, uint32_t stream_id, int64_t start, int64_t end);
   bool place_copy(Copies& copies, Group group, const Device& device, Item& item, int64_t start, int64_t end);
   void settle_stream(const Device& device, const Stream& stream, std::vector<Item*>& items);
   void settle_copies(Device& device, Group group, std::vector<Item*>& items);
@@ -74,8 +91,9 @@ class Rows {
   void number_stream_zero();
 
   Trace* trace_;
-  std::vector<Device> devices_;
-  size_t last_device_ = 0;
+  std::deque<Device> devices_;
+  Stream* last_row_ = nullptr;  // where the last kernel went
+  uint32_t row_device_ = 0;
   std::string first_overlap_;
 };
 

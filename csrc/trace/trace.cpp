@@ -8,10 +8,10 @@
 
 #include "aiupti/cbid.h"
 #include "trace/clock.h"
+#include "trace/launches.h"
 #include "trace/notes.h"
 #include "trace/rows.h"
 #include "trace/text.h"
-#include "trace/walk.h"
 
 namespace kineto_spyre::trace {
 namespace {
@@ -22,65 +22,13 @@ bool is_host(Kind kind) { return kind == Kind::kRuntime || kind == Kind::kDriver
 
 const AIUpti_ActivityAPI& call_of(const Item& item) { return *aiupti::as<AIUpti_ActivityAPI>(item.record); }
 
-// Numbers the correlation ids of a session: small, distinct, from 0. Ids that lie close together (one counter of the
-// runtime) are numbered by their distance from the least; others (wrapped, foreign, 64 bits wide) in the order seen.
-class Correlations {
- public:
-  explicit Correlations(ItemStore& items) {
-    uint64_t low = UINT64_MAX;
-    uint64_t high = 0;
-    size_t count = 0;
-    items.each([&](Item& item) {
-      const uint64_t id = aiupti::correlation_id(item.record);
-      if (id == 0) return;
-      low = std::min(low, id);
-      high = std::max(high, id);
-      ++count;
-    });
-    if (count == 0) return;
-    low_ = low;
-    dense_ = high - low < 4 * count + 1024;
-    if (dense_) {
-      size_ = static_cast<uint32_t>(high - low + 1);
-      return;
-    }
-    numbers_.reserve(count);
-    items.each([&](Item& item) {
-      const uint64_t id = aiupti::correlation_id(item.record);
-      if (id != 0 && numbers_.try_emplace(id, size_).second) ++size_;
-    });
-  }
-  uint32_t size() const { return size_; }
-  uint32_t number(uint64_t id) const { return dense_ ? static_cast<uint32_t>(id - low_) : numbers_.find(id)->second; }
-
- private:
-  bool dense_ = true;
-  uint64_t low_ = 0;
-  uint32_t size_ = 0;
-  std::unordered_map<uint64_t, uint32_t> numbers_;
-};
-
-// The launching call of a correlation id: of its host records the one that stands for it.
-struct Launch {
-  int64_t start = 0;
-  Item* item = nullptr;
-  uint32_t duration = 0;  // ns, at most
-  uint32_t op = 0;        // as in Timeline::Place
-  uint32_t range = 0;
-  int16_t thread = -1;
-  uint8_t rank = 0;  // 0: none
-  bool foreign = false;
-
-  int64_t end() const { return start + duration; }
-};
-static_assert(sizeof(Launch) == 32);
-
 // A call that waits for device work.
 struct Wait {
   int64_t start, end;
-  int16_t thread;
-  int32_t device;   // -1: not told
-  uint32_t stream;  // 0: all of the device
+  std::array<uint64_t, 8> after;  // the correlation ids that its thread launched last before it
+  int32_t thread;                 // the timeline's number, -1: unknown
+  int32_t device;                 // -1: not told
+  uint32_t stream;                // 0: all of the device
 };
 
 // The first of some waits that begins at or after a time; fast for times that mostly ascend.
@@ -105,63 +53,197 @@ class WaitList {
   size_t cursor_ = 0;
 };
 
+constexpr int64_t kDay = int64_t{86'400} * 1'000'000'000;
+
 class Maker {
  public:
   Maker(const Input& input, const Options& options, ItemStore& items, Trace* trace)
-      : options_(options), items_(items), trace_(trace), timeline_(input.threads), correlations_(items), rows_(trace) {}
-
-  void make() {
-    launches_.resize(correlations_.size());
-    join_host_calls();
-    find_devices();
-    collect_waits();
-    const Trace after_host_calls = *trace_;
-    place();
-    if (correct_clocks()) {
-      *trace_ = after_host_calls;
-      place();
+      : options_(options),
+        items_(items),
+        trace_(trace),
+        next_(input.next_record),
+        timeline_(input.threads),
+        launches_(first_correlation(input.buffers)),
+        rows_(trace) {
+    for (uint32_t cbid = 0; cbid < kCbids; ++cbid) {
+      launching_[cbid] = aiupti::launches_device_work(cbid);
+      known_[cbid] = !aiupti::known_cbid_name(cbid).empty();
     }
+    low_ = static_cast<uint64_t>(std::max<int64_t>(1, options.window_begin - kDay));
+    high_ = static_cast<uint64_t>(options.window_end + kDay);
+    for (size_t kind = 0; kind < aiupti::kKinds; ++kind) {
+      trace->sizes[kind].built = aiupti::size_of(static_cast<Kind>(kind));
+    }
+  }
+
+  void make(std::span<const capture::Buffer> buffers) {
+    for (const bool host_first : {true, false}) {
+      for (const capture::Buffer& buffer : buffers) {
+        if (begins_with_host_call(buffer) == host_first) walk(buffer);
+      }
+    }
+    finish_helpers();
+    for (Item* item : put_off_) place_by_kind(*item);
+    collect_waits();
+    if (again_) place_again();
+    if (correct_clocks()) place_again();
+    add_counts();
+    rows_.settle(items_);
     finish_spans();
+    for (const Device& device : devices_) trace_->devices.push_back(device.clock.device);
+    std::ranges::sort(trace_->devices);
+    std::ranges::sort(devices_, {}, [](const Device& device) { return device.clock.device; });
     for (Device& device : devices_) trace_->clocks.push_back(std::move(device.clock));
     trace_->ops = std::move(timeline_.ops());
   }
 
  private:
-  // --- host calls -------------------------------------------------------------------------------------------------
+  // --- the walk ---------------------------------------------------------------------------------------------------
 
-  void join_host_calls() {
-    for (uint32_t cbid = 0; cbid < launching_.size(); ++cbid) {
-      launching_[cbid] = aiupti::launches_device_work(cbid);
-      known_[cbid] = !aiupti::known_cbid_name(cbid).empty();
+  // Looks at a buffer's first record without the walker, whose place must not be touched. A guess is enough.
+  static const AIUpti_Activity* peek(const capture::Buffer& buffer) {
+    const auto* record = reinterpret_cast<const AIUpti_Activity*>(buffer.data);
+    const size_t valid = std::min(buffer.valid, buffer.size);
+    if (record == nullptr || valid == 0 || !aiupti::aligned(record)) return nullptr;
+    return aiupti::size_of(aiupti::kind_of(record)) <= valid ? record : nullptr;
+  }
+  static bool begins_with_host_call(const capture::Buffer& buffer) {
+    const AIUpti_Activity* record = peek(buffer);
+    return record != nullptr && is_host(aiupti::kind_of(record));
+  }
+  static uint64_t first_correlation(std::span<const capture::Buffer> buffers) {
+    uint64_t least = UINT64_MAX;
+    for (const capture::Buffer& buffer : buffers) {
+      const AIUpti_Activity* record = peek(buffer);
+      const uint64_t id = record != nullptr ? aiupti::correlation_id(record) : 0;
+      if (id != 0) least = std::min(least, id);
     }
-    items_.each([&](Item& item) {
-      if (is_host(item.kind)) join_host_call(item);
-    });
-    // A driver call on a helper thread belongs to the op whose runtime call has the same id.
-    for (Item* item : helpers_) {
-      const Launch& launch = launches_[item->id - kIdBase - 1];
-      if (launch.item != item) item->link = launch.op;
+    return least;
+  }
+
+  void walk(const capture::Buffer& buffer) {
+    const size_t valid = std::min(buffer.valid, buffer.size);
+    if (buffer.data == nullptr || valid == 0) return;
+    begin_ = reinterpret_cast<uintptr_t>(buffer.data);
+    end_ = begin_ + valid;
+
+    AIUpti_Activity* record = nullptr;
+    AIUpti_ResultTypes result = next_(buffer.data, valid, &record);
+    if (result == AIUPTI_SUCCESS && reinterpret_cast<uintptr_t>(record) != begin_) {
+      // The walker goes on where an earlier walk of a buffer at this address broke off. Run it out, and begin again.
+      run_out(buffer.data, valid, record);
+      record = nullptr;
+      result = next_(buffer.data, valid, &record);
+    }
+    // A walker that never ends would hang the program: no record is smaller than 8 bytes.
+    size_t steps = valid / 8 + 2;
+    int errors = 0;
+    AIUpti_Activity* previous = nullptr;
+    uint64_t walked = 0;
+    for (; result != AIUPTI_ERROR_MAX_LIMIT_REACHED && steps != 0; --steps) {
+      if (result != AIUPTI_SUCCESS) [[unlikely]] {
+        if (++errors == kErrors) break;
+      } else {
+        ++walked;
+        if (record == nullptr || !within(record)) [[unlikely]] {
+          refuse(Refusal::kMalformed);
+        } else {
+          if (previous != nullptr) accept(previous, reinterpret_cast<uintptr_t>(record));
+          previous = record;
+        }
+      }
+      result = next_(buffer.data, valid, &record);
+    }
+    if (previous != nullptr) accept(previous, end_);
+    trace_->walked += walked;
+    if (errors != 0 || result != AIUPTI_ERROR_MAX_LIMIT_REACHED) ++trace_->broken_walks;
+  }
+
+  void run_out(uint8_t* data, size_t valid, AIUpti_Activity* record) {
+    for (size_t steps = valid / 8 + 2; steps != 0; --steps) {
+      if (next_(data, valid, &record) == AIUPTI_ERROR_MAX_LIMIT_REACHED) return;
     }
   }
 
-  void join_host_call(Item& item) {
-    const AIUpti_ActivityAPI& call = call_of(item);
+  bool within(const AIUpti_Activity* record) const {
+    const auto at = reinterpret_cast<uintptr_t>(record);
+    return at >= begin_ && at < end_ && aiupti::aligned(record);
+  }
+
+  void refuse(Refusal refusal) { ++trace_->refused[static_cast<size_t>(refusal)]; }
+
+  // next: where the record after this one begins.
+  void accept(AIUpti_Activity* record, uintptr_t next) {
+    switch (aiupti::kind_of(record)) {
+      case Kind::kCompute:
+        return accept<AIUpti_ActivityCompute>(record, Kind::kCompute, next);
+      case Kind::kMemcpy:
+        return accept<AIUpti_ActivityMemcpy>(record, Kind::kMemcpy, next);
+      case Kind::kMemcpy2:
+        return accept<AIUpti_ActivityMemcpy>(record, Kind::kMemcpy2, next);
+      case Kind::kMemset:
+        return accept<AIUpti_ActivityMemset>(record, Kind::kMemset, next);
+      case Kind::kMemory:
+        return accept<AIUpti_ActivityMemory>(record, Kind::kMemory, next);
+      case Kind::kRuntime:
+        return accept<AIUpti_ActivityAPI>(record, Kind::kRuntime, next);
+      case Kind::kDriver:
+        return accept<AIUpti_ActivityAPI>(record, Kind::kDriver, next);
+      case Kind::kInvalid:
+      case Kind::kOther:
+        return refuse(Refusal::kUnknownKind);
+    }
+  }
+
+  template <class R>
+  void accept(AIUpti_Activity* record, Kind kind, uintptr_t next) {
+    const auto at = reinterpret_cast<uintptr_t>(record);
+    // A walker may go backwards: then the distance says nothing, and the record has to fit into the buffer.
+    const size_t room = next > at ? next - at : end_ - at;
+    if (room != sizeof(R)) [[unlikely]] {
+      if (next > at) trace_->sizes[static_cast<size_t>(kind)].seen = room;
+      if (room < sizeof(R)) return refuse(Refusal::kShorterRecord);
+    } else if (Sizes& sizes = trace_->sizes[static_cast<size_t>(kind)]; sizes.seen == 0) {
+      sizes.seen = room;
+    }
+    const R& typed = *aiupti::as<R>(record);
+    const uint64_t start = aiupti::start(typed);
+    const uint64_t end = aiupti::end(typed);
+    if (start < low_ || end > high_ || end < start) [[unlikely]] {
+      return refuse(start == 0    ? Refusal::kStartZero
+                    : end < start ? Refusal::kEndBeforeStart
+                                  : Refusal::kUnreasonableTime);
+    }
+    Item& item = items_.append();
+    item.record = record;
+    item.link = 0;
+    item.kind = kind;
+    item.flags = Item::kNone;
+    if constexpr (std::is_same_v<R, AIUpti_ActivityAPI>) {
+      join(item, typed);
+    } else {
+      const uint64_t correlation = aiupti::correlation_id(typed);
+      Launch* launch = correlation != 0 ? launches_.find(correlation) : nullptr;
+      // Its launch may be in a buffer that is still to come.
+      if (launch == nullptr && correlation != 0) return put_off_.push_back(&item);
+      place(item, typed, launch);
+    }
+  }
+
+  // --- host calls -------------------------------------------------------------------------------------------------
+
+  void join(Item& item, const AIUpti_ActivityAPI& call) {
     const auto start = static_cast<int64_t>(aiupti::start(call));
-    const auto end = static_cast<int64_t>(aiupti::end(call));
     const uint64_t correlation = aiupti::correlation_id(call);
     const uint32_t cbid = aiupti::cbid(call);
-    Launch* launch = nullptr;
-    if (correlation != 0) {
-      const uint32_t number = correlations_.number(correlation);
-      item.id = kIdBase + 1 + number;
-      launch = &launches_[number];
-    } else {
-      item.id = 0;
-    }
-    if (const uint32_t process = aiupti::process_id(call); process != 0 && process != options_.process_id) {
-      if (launch != nullptr && launch->rank == 0) launch->foreign = true;
-      drop(item, Refusal::kForeignProcess);
-      return;
+    item.id = correlation != 0 ? kIdBase + 1 + launches_.number(correlation) : 0;
+    if (const uint32_t process = aiupti::process_id(call); process != options_.process_id && process != 0)
+        [[unlikely]] {
+      if (correlation != 0) {
+        Launch& launch = launches_.get(correlation);
+        if (launch.rank == 0) launch.item = &item;
+      }
+      return drop(item, Refusal::kForeignProcess);
     }
 
     int64_t tid = options_.process_id;
@@ -176,49 +258,65 @@ class Maker {
     }
     item.link = at.op;
 
-    if (launch != nullptr) {
-      const uint8_t rank = static_cast<uint8_t>(1 + (item.kind == Kind::kRuntime ? 1 : 0) + (launches(cbid) ? 2 : 0));
-      if (launch->rank != 0 && is_duplicate(item, *launch->item)) {
-        drop(item, Refusal::kDuplicate);
-        return;
+    const bool launches = cbid < kCbids && launching_[cbid];
+    if (launches) {
+      if (tid != recent_tid_) recent_ = {}, recent_tid_ = tid;
+      recent_[recent_at_++ % recent_.size()] = correlation;
+    }
+    if (correlation != 0) {
+      const auto rank = static_cast<uint8_t>(1 + (item.kind == Kind::kRuntime ? 1 : 0) + (launches ? 2 : 0));
+      Launch& launch = launches_.get(correlation);
+      if (launch.rank != 0 && is_duplicate(item, *launch.item)) [[unlikely]] {
+        return drop(item, Refusal::kDuplicate);
       }
-      if (rank > launch->rank || (rank == launch->rank && start < launch->start)) {
-        if (launch->item != nullptr) launch->item->flags &= static_cast<uint8_t>(~Item::kCorrelated);
-        item.flags |= Item::kCorrelated;
-        *launch = {start, &item,    static_cast<uint32_t>(std::min<int64_t>(end - start, UINT32_MAX)),
-                   at.op, at.range, static_cast<int16_t>(thread),
-                   rank,  false};
+      if (rank > launch.rank || (rank == launch.rank && start < launch.start)) {
+        if (launch.item != nullptr) {
+          launch.item->clear(Item::kCorrelated);
+          again_ = again_ || launch.work_end != 0;  // work was joined to the lesser call
+        }
+        item.set(Item::kCorrelated);
+        launch.start = start;
+        launch.item = &item;
+        launch.op = at.op;
+        launch.range = at.range;
+        launch.rank = rank;
       }
-      if (at.op == 0 && thread < 0) helpers_.push_back(&item);
+      if (thread < 0 && at.op == 0) helpers_.push_back(&item);
     }
     if (cbid == AIUPTI_RUNTIME_TRACE_CBID_SCHEDULE_WAIT) {
       const uint64_t target = aiupti::data(call).value_or(UINT64_MAX);
-      waits_.push_back({start, end, static_cast<int16_t>(thread), static_cast<int32_t>(target >> 32),
-                        static_cast<uint32_t>(target)});
+      if (tid != recent_tid_) recent_ = {};
+      waits_.push_back({start, static_cast<int64_t>(aiupti::end(call)), recent_, thread,
+                        static_cast<int32_t>(target >> 32), static_cast<uint32_t>(target)});
     }
 
-    if (start < options_.window_begin || start > options_.window_end) {
-      item.flags |= Item::kDropped;
+    if (start < options_.window_begin || start > options_.window_end) [[unlikely]] {
+      item.set(Item::kDropped);
       ++trace_->outside;
       return;
     }
-    const Category category = category_of(item.kind);
-    if (!options_.wanted[static_cast<size_t>(category)]) {
-      item.flags |= Item::kDropped;
+    const Category category = item.kind == Kind::kRuntime ? Category::kRuntime : Category::kDriver;
+    if (!options_.wanted[static_cast<size_t>(category)]) [[unlikely]] {
+      item.set(Item::kDropped);
       ++trace_->not_requested;
       return;
     }
     const int32_t lane = host_lane(tid);
-    if (lane < 0) {
-      drop(item, Refusal::kTooManyRows);
-      return;
+    if (lane < 0) [[unlikely]] {
+      return drop(item, Refusal::kTooManyRows);
     }
     item.lane = static_cast<uint16_t>(lane);
-    if (cbid >= known_.size() || !known_[cbid]) ++trace_->unknown_calls;
+    if (cbid >= kCbids || !known_[cbid]) ++trace_->unknown_calls;
     ++trace_->captured[static_cast<size_t>(category)];
   }
 
-  bool launches(uint32_t cbid) const { return cbid < launching_.size() && launching_[cbid]; }
+  // A driver call on a helper thread belongs to the op whose runtime call has the same id.
+  void finish_helpers() {
+    for (Item* item : helpers_) {
+      const Launch* launch = launches_.find(aiupti::correlation_id(item->record));
+      if (launch != nullptr && launch->item != item) item->link = launch->op;
+    }
+  }
 
   static bool is_duplicate(const Item& a, const Item& b) {
     return a.kind == b.kind && std::memcmp(a.record, b.record, aiupti::size_of(a.kind)) == 0;
@@ -238,8 +336,8 @@ class Maker {
   }
 
   void drop(Item& item, Refusal refusal) {
-    item.flags |= Item::kDropped;
-    ++trace_->refused[static_cast<size_t>(refusal)];
+    item.set(Item::kDropped);
+    refuse(refusal);
   }
 
   // --- device work ------------------------------------------------------------------------------------------------
@@ -248,9 +346,7 @@ class Maker {
     Clock clock;
     WaitList waits;  // for all of the device
     std::unordered_map<uint32_t, WaitList> stream_waits;
-    bool any_wait = false;
-    int64_t least_lead = INT64_MAX;   // work's begin minus launch's begin
-    int64_t most_behind = INT64_MIN;  // work's end minus its wait's end
+    int64_t least_lead = INT64_MAX;  // work's begin minus launch's begin
   };
 
   template <class F>
@@ -271,36 +367,149 @@ class Maker {
   }
 
   Device& device(uint32_t id) {
-    if (last_device_ == nullptr || last_device_->clock.device != id) {
-      const auto at = std::ranges::lower_bound(devices_, id, {}, [](const Device& d) { return d.clock.device; });
-      last_device_ = &*at;
+    if (last_device_ < devices_.size() && devices_[last_device_].clock.device == id) return devices_[last_device_];
+    for (last_device_ = 0; last_device_ < devices_.size(); ++last_device_) {
+      if (devices_[last_device_].clock.device == id) return devices_[last_device_];
     }
-    return *last_device_;
+    devices_.emplace_back();
+    devices_.back().clock.device = id;
+    return devices_.back();
   }
 
-  void find_devices() {
-    std::vector<uint32_t> ids;
-    uint32_t last = 0;
+  // What placing counts; apart from what the walk and the host calls count, for it may be done again.
+  struct Counts {
+    std::array<uint64_t, kCategories> captured{};
+    std::array<uint64_t, kRefusals> refused{};
+    uint64_t outside = 0;
+    uint64_t not_requested = 0;
+    uint64_t early = 0;
+    uint64_t long_kernels = 0;
+    uint64_t unlinked = 0;
+  };
+
+  void place_again() {
+    counts_ = {};
+    first_early_ = first_long_ = nullptr;
+    rows_.begin_again();
+    spans_.clear();
+    span_at_.clear();
+    last_span_ = nullptr;
+    unnumbered_ = 0;
+    for (Device& device : devices_) {
+      device.clock.pairs = 0;
+      device.least_lead = INT64_MAX;
+    }
     items_.each([&](Item& item) {
-      with_device_record(item, [&](const auto& record) {
-        const uint32_t id = aiupti::device_id(record);
-        if (!ids.empty() && id == last) return;
-        last = id;
-        const auto at = std::ranges::lower_bound(ids, id);
-        if (at == ids.end() || *at != id) ids.insert(at, id);
-      });
+      if (is_host(item.kind)) item.clear(Item::kFlow);
     });
-    devices_.resize(ids.size());
-    for (size_t i = 0; i < ids.size(); ++i) devices_[i].clock.device = ids[i];
-    trace_->devices = std::move(ids);
+    items_.each([&](Item& item) { place_by_kind(item); });
+    again_ = false;
   }
+
+  void place_by_kind(Item& item) {
+    with_device_record(item, [&](const auto& record) {
+      const uint64_t correlation = aiupti::correlation_id(record);
+      place(item, record, correlation != 0 ? launches_.find(correlation) : nullptr);
+    });
+  }
+
+  template <class R>
+  void place(Item& item, const R& record, Launch* launch) {
+    constexpr bool kIsMemory = std::is_same_v<R, AIUpti_ActivityMemory>;
+    constexpr bool kIsKernel = std::is_same_v<R, AIUpti_ActivityCompute>;
+    const auto start = static_cast<int64_t>(aiupti::start(record));
+    const auto end = static_cast<int64_t>(aiupti::end(record));
+    const uint64_t correlation = aiupti::correlation_id(record);
+    item.flags = Item::kNone;
+    item.link = 0;
+    item.id = kIdBase + 1 + (correlation != 0 ? launches_.number(correlation) : Launches::kNumbers + unnumbered_++);
+
+    // Work belongs to the window that its launch belongs to: what warm-up launched is warm-up's, however late it runs.
+    int64_t begun = start;
+    int64_t ended = end;
+    if (launch != nullptr) {
+      if (launch->rank == 0) [[unlikely]] {
+        return drop_work(item, Refusal::kForeignProcess);
+      }
+      begun = ended = launch->start;
+      launch->work_end = std::max(launch->work_end, end);
+    } else if constexpr (kIsKernel) {
+      const auto queued = static_cast<int64_t>(aiupti::queued(record).value_or(0));
+      if (queued > 0) begun = std::min(begun, queued);
+    }
+    if (begun < options_.window_begin || ended > options_.window_end) [[unlikely]] {
+      item.set(Item::kDropped);
+      ++counts_.outside;
+      return;
+    }
+
+    Device& on = device(aiupti::device_id(record));
+    if (launch != nullptr) {
+      ++on.clock.pairs;
+      on.least_lead = std::min(on.least_lead, start - launch->start);
+    }
+    constexpr Category kCategory = kIsKernel                                  ? Category::kKernel
+                                   : kIsMemory                                ? Category::kMemory
+                                   : std::is_same_v<R, AIUpti_ActivityMemset> ? Category::kMemset
+                                                                              : Category::kMemcpy;
+    if (!options_.wanted[static_cast<size_t>(kCategory)]) [[unlikely]] {
+      item.set(Item::kDropped);
+      ++counts_.not_requested;
+      return;
+    }
+    const uint32_t stream = aiupti::stream_id(record);
+    if (!rows_.place(item, on.clock.device, stream, start, end)) [[unlikely]] {
+      return drop_work(item, Refusal::kTooManyRows);
+    }
+    ++counts_.captured[static_cast<size_t>(kCategory)];
+    item.set(Item::kCorrelated);
+    if (launch != nullptr) {
+      // Not an allocation's: its time would count as device time of the op.
+      if constexpr (!kIsMemory) item.link = launch->op;
+      if (!launch->item->has(Item::kDropped)) {
+        item.set(Item::kFlow);
+        launch->item->set(Item::kFlow);
+      }
+      if (start < launch->start) [[unlikely]] {
+        item.set(Item::kEarly);
+        if (counts_.early++ == 0) first_early_ = &item;
+      }
+      if constexpr (!kIsMemory) {
+        if (launch->range != 0) extend_span(launch->range, on.clock.device, stream, start, end);
+      }
+    } else {
+      ++counts_.unlinked;
+    }
+    if constexpr (kIsKernel) {
+      if (end - start > kLongKernelNs) [[unlikely]] {
+        item.set(Item::kLong);
+        if (counts_.long_kernels++ == 0) first_long_ = &item;
+      }
+    }
+  }
+
+  void drop_work(Item& item, Refusal refusal) {
+    item.set(Item::kDropped);
+    ++counts_.refused[static_cast<size_t>(refusal)];
+  }
+
+  void add_counts() {
+    for (size_t i = 0; i < kCategories; ++i) trace_->captured[i] += counts_.captured[i];
+    for (size_t i = 0; i < kRefusals; ++i) trace_->refused[i] += counts_.refused[i];
+    trace_->outside += counts_.outside;
+    trace_->not_requested += counts_.not_requested;
+    trace_->early = counts_.early;
+    trace_->long_kernels = counts_.long_kernels;
+    trace_->unlinked = counts_.unlinked;
+  }
+
+  // --- waits ------------------------------------------------------------------------------------------------------
 
   void collect_waits() {
     for (const Wait& wait : waits_) {
-      const auto at = std::ranges::lower_bound(devices_, static_cast<uint32_t>(wait.device), {},
-                                               [](const Device& d) { return d.clock.device; });
-      if (wait.device >= 0 && at != devices_.end() && at->clock.device == static_cast<uint32_t>(wait.device)) {
-        at->any_wait = true;
+      const auto at = std::ranges::find(devices_, static_cast<uint32_t>(wait.device),
+                                        [](const Device& device) { return device.clock.device; });
+      if (wait.device >= 0 && at != devices_.end()) {
         (wait.stream == 0 ? at->waits : at->stream_waits[wait.stream]).add(wait.start, wait.end);
       } else if (wait.thread >= 0) {
         thread_waits_[wait.thread].add(wait.start, wait.end);
@@ -313,119 +522,31 @@ class Maker {
     for (auto& [thread, waits] : thread_waits_) waits.sort();
   }
 
-  // The end of the first wait that began after this launch and waited for its work; INT64_MAX if there is none.
-  int64_t waited_until(Device& device, uint32_t stream, const Launch& launch) {
-    int64_t until = INT64_MAX;
-    const int64_t from = launch.end();
-    if (device.any_wait) {
-      until = device.waits.end_of_first_from(from);
-      if (!device.stream_waits.empty()) {
-        const auto at = device.stream_waits.find(stream);
-        if (at != device.stream_waits.end()) until = std::min(until, at->second.end_of_first_from(from));
+  // Whether some work seems to end after the wait for it did. Looks at what each thread launched last before it waited,
+  // for that ends last; collect_bounds() looks at all, if this finds reason to.
+  bool behind_a_wait() {
+    for (const Wait& wait : waits_) {
+      for (const uint64_t correlation : wait.after) {
+        const Launch* launch = correlation != 0 ? launches_.find(correlation) : nullptr;
+        if (launch != nullptr && launch->work_end > wait.end) return true;
       }
     }
-    if (!thread_waits_.empty()) {
-      const auto at = thread_waits_.find(launch.thread);
+    return false;
+  }
+
+  // The end of the first wait that began after this launch and waited for its work; INT64_MAX if there is none.
+  int64_t waited_until(Device& device, uint32_t stream, const Launch& launch) {
+    const AIUpti_ActivityAPI& call = call_of(*launch.item);
+    const auto from = static_cast<int64_t>(aiupti::end(call));
+    int64_t until = device.waits.end_of_first_from(from);
+    if (const auto at = device.stream_waits.find(stream); at != device.stream_waits.end()) {
+      until = std::min(until, at->second.end_of_first_from(from));
+    }
+    if (const auto tid = aiupti::thread_id(call); tid && !thread_waits_.empty()) {
+      const auto at = thread_waits_.find(timeline_.thread(*tid));
       if (at != thread_waits_.end()) until = std::min(until, at->second.end_of_first_from(from));
     }
     return until;
-  }
-
-  void place() {
-    rows_ = Rows(trace_);
-    for (Device& device : devices_) {
-      device.clock.pairs = 0;
-      device.least_lead = INT64_MAX;
-      device.most_behind = INT64_MIN;
-    }
-    spans_.clear();
-    span_at_.clear();
-    last_span_ = nullptr;
-    uint32_t unnumbered = correlations_.size();
-    items_.each(
-        [&](Item& item) { with_device_record(item, [&](const auto& record) { place(item, record, unnumbered); }); });
-    rows_.settle(items_);
-  }
-
-  template <class R>
-  void place(Item& item, const R& record, uint32_t& unnumbered) {
-    const auto start = static_cast<int64_t>(aiupti::start(record));
-    const auto end = static_cast<int64_t>(aiupti::end(record));
-    const uint64_t correlation = aiupti::correlation_id(record);
-    const uint32_t stream = aiupti::stream_id(record);
-    item.flags = 0;
-    item.link = 0;
-    Launch* launch = nullptr;
-    if (correlation != 0) {
-      const uint32_t number = correlations_.number(correlation);
-      item.id = kIdBase + 1 + number;
-      launch = &launches_[number];
-      if (launch->rank == 0) {
-        if (launch->foreign) return drop(item, Refusal::kForeignProcess);
-        launch = nullptr;
-      }
-    } else {
-      item.id = kIdBase + 1 + unnumbered++;
-    }
-
-    // Work belongs to the window that its launch belongs to: what warm-up launched is warm-up's, however late it runs.
-    const int64_t from = options_.window_begin;
-    const int64_t until = options_.window_end;
-    bool inside = launch != nullptr ? launch->start >= from && launch->start <= until : start >= from && end <= until;
-    if constexpr (requires { aiupti::queued(record); }) {
-      const auto queued = static_cast<int64_t>(aiupti::queued(record).value_or(0));
-      if (launch == nullptr && queued > 0 && queued < from) inside = false;
-    }
-    if (!inside) {
-      item.flags |= Item::kDropped;
-      ++trace_->outside;
-      return;
-    }
-
-    Device& on = device(aiupti::device_id(record));
-    if (launch != nullptr) {
-      ++on.clock.pairs;
-      on.least_lead = std::min(on.least_lead, start - launch->start);
-      if constexpr (!std::is_same_v<R, AIUpti_ActivityMemory>) {
-        if (on.any_wait || !thread_waits_.empty()) {
-          const int64_t waited = waited_until(on, stream, *launch);
-          if (waited != INT64_MAX) on.most_behind = std::max(on.most_behind, end - waited);
-        }
-      }
-    }
-
-    const Category category = category_of(item.kind);
-    if (!options_.wanted[static_cast<size_t>(category)]) {
-      item.flags |= Item::kDropped;
-      ++trace_->not_requested;
-      return;
-    }
-    if (!rows_.place(item, on.clock.device, stream, start, end)) return drop(item, Refusal::kTooManyRows);
-    ++trace_->captured[static_cast<size_t>(category)];
-    item.flags |= Item::kCorrelated;
-    if (launch != nullptr) {
-      // Not an allocation's: its time would count as device time of the op.
-      if constexpr (!std::is_same_v<R, AIUpti_ActivityMemory>) item.link = launch->op;
-      if (!launch->item->has(Item::kDropped)) {
-        item.flags |= Item::kFlow;
-        launch->item->flags |= Item::kFlow;
-      }
-      if (start < launch->start) {
-        item.flags |= Item::kEarly;
-        if (trace_->early++ == 0) first_early_ = &item;
-      }
-      if constexpr (!std::is_same_v<R, AIUpti_ActivityMemory>) {
-        if (launch->range != 0) extend_span(launch->range, on.clock.device, stream, start, end);
-      }
-    } else {
-      ++trace_->unlinked;
-    }
-    if constexpr (std::is_same_v<R, AIUpti_ActivityCompute>) {
-      if (end - start > kLongKernelNs) {
-        item.flags |= Item::kLong;
-        if (trace_->long_kernels++ == 0) first_long_ = &item;
-      }
-    }
   }
 
   // --- record_function ranges --------------------------------------------------------------------------------------
@@ -480,24 +601,24 @@ class Maker {
   // True if a device's records were moved.
   bool correct_clocks() {
     bool moved = false;
+    const bool behind = behind_a_wait();
     for (Device& device : devices_) {
       Clock& clock = device.clock;
       clock.earliest_ns = clock.pairs != 0 ? device.least_lead : 0;
-      const bool doubt = clock.pairs != 0 && (device.least_lead < 0 || device.most_behind > 0);
+      const bool doubt = clock.pairs != 0 && (device.least_lead < 0 || behind);
       if (!options_.align_clocks) {
         clock.reason = doubt ? "The device's clock is off, and was left so, for KINETO_SPYRE_CLOCK_ALIGN is off."
                              : "Alignment is off (KINETO_SPYRE_CLOCK_ALIGN).";
         continue;
       }
-      if (doubt || clock.pairs == 0) {
-        std::vector<Bound> upper;
-        std::vector<Bound> lower;
-        collect_bounds(device, upper, lower);
-        estimate_clock(upper, lower, &clock);
-      } else {
-        clock.reason =
-            "No work begins before its launch or ends after it was waited for: the device's times were kept.";
+      if (!doubt && clock.pairs != 0) {
+        clock.reason = "No work begins before its launch or ends after it was waited for: its times were kept.";
+        continue;
       }
+      std::vector<Bound> upper;
+      std::vector<Bound> lower;
+      collect_bounds(device, upper, lower);
+      estimate_clock(upper, lower, &clock);
       if (clock.applied) {
         move_records(clock);
         moved = true;
@@ -509,15 +630,15 @@ class Maker {
   void collect_bounds(Device& device, std::vector<Bound>& upper, std::vector<Bound>& lower) {
     items_.each([&](Item& item) {
       with_device_record(item, [&](const auto& record) {
+        if (aiupti::device_id(record) != device.clock.device) return;
         const uint64_t correlation = aiupti::correlation_id(record);
-        if (aiupti::device_id(record) != device.clock.device || correlation == 0) return;
-        const Launch& launch = launches_[correlations_.number(correlation)];
-        if (launch.rank == 0) return;
+        const Launch* launch = correlation != 0 ? launches_.find(correlation) : nullptr;
+        if (launch == nullptr || launch->rank == 0) return;
         const auto start = static_cast<int64_t>(aiupti::start(record));
         const auto end = static_cast<int64_t>(aiupti::end(record));
-        upper.push_back({start, start - launch.start});
+        upper.push_back({start, start - launch->start});
         if (item.kind == Kind::kMemory) return;
-        const int64_t waited = waited_until(device, aiupti::stream_id(record), launch);
+        const int64_t waited = waited_until(device, aiupti::stream_id(record), *launch);
         if (waited != INT64_MAX) lower.push_back({end, end - waited});
       });
     });
@@ -598,24 +719,34 @@ class Maker {
   }
 
   static constexpr size_t kCbids = 256;
+  static constexpr int kErrors = 16;  // of a walker, in one buffer
 
   const Options& options_;
   ItemStore& items_;
   Trace* trace_;
+  NextRecord next_;
+  uint64_t low_, high_;            // times of reason
+  uintptr_t begin_ = 0, end_ = 0;  // of the buffer that is walked
   Timeline timeline_;
-  Correlations correlations_;
-  std::vector<Launch> launches_;
-  std::vector<Item*> helpers_;  // host calls of threads without notes
-  std::vector<Wait> waits_;
-  std::unordered_map<int16_t, WaitList> thread_waits_;
+  Launches launches_;
   std::array<bool, kCbids> launching_{};
   std::array<bool, kCbids> known_{};
+  std::vector<Item*> helpers_;  // host calls of threads without notes
+  std::vector<Item*> put_off_;  // device work that came before its launch, or has none
+  std::vector<Wait> waits_;
+  std::array<uint64_t, 8> recent_{};  // correlation ids that recent_tid_ launched last
+  size_t recent_at_ = 0;
+  int64_t recent_tid_ = -1;
+  std::unordered_map<int32_t, WaitList> thread_waits_;
   std::unordered_map<int64_t, int32_t> host_lanes_;
   int64_t last_tid_ = -1;
   int32_t last_lane_ = -1;
-  std::vector<Device> devices_;  // by id
-  Device* last_device_ = nullptr;
+  std::vector<Device> devices_;
+  size_t last_device_ = 0;
   Rows rows_;
+  Counts counts_;
+  bool again_ = false;       // device work has to be placed again
+  uint32_t unnumbered_ = 0;  // device work without a correlation id
   std::vector<RangeSpan> spans_;
   std::unordered_map<uint64_t, size_t> span_at_;
   RangeSpan* last_span_ = nullptr;
@@ -666,9 +797,8 @@ uint64_t Trace::total_refused() const { return std::accumulate(refused.begin(), 
 
 Trace make_trace(const Input& input, const Options& options, ItemStore& items) {
   Trace trace;
-  walk(input, options, items, &trace);
   Maker maker(input, options, items, &trace);
-  maker.make();
+  maker.make(input.buffers);
   maker.warn();
   return trace;
 }

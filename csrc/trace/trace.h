@@ -1,15 +1,21 @@
 // What happens after the program stopped: from libaiupti's records to the events of a trace.
 //
 // Pure functions over records: no PyTorch, no Kineto, no clock, no global state. The records stay where libaiupti wrote
-// them; one Item of 24 bytes points to each that is part of the trace. The passes, each over all items once:
+// them; one Item of 24 bytes points to each that is part of the trace.
 //
-//   walk     every buffer through the library's own walker, to its end; each record is checked; an item for each that
-//            passes (walk.h)
-//   join     host calls: which op and which record_function range was innermost on that thread at that time (notes.h);
-//            which call is the launch of a correlation id
-//   place    device work: its launch, hence its op, its ranges and whether it belongs to the window; its row (rows.h);
-//            evidence about the device's clock. If the evidence says that a clock is off, the device's records are
-//            corrected in place (clock.h) and this pass runs once more.
+// One pass over the records does nearly all, for memory is what it costs: each buffer is walked with the library's own
+// walker, to its end, and each record, while it is at hand, is
+//
+//   checked   its kind, size, place and times
+//   joined    a host call: which op and which record_function range was innermost on its thread at its begin (notes.h);
+//             whether it is the launch of its correlation id (launches.h). Device work: its launch, hence its op, its
+//             ranges and whether it belongs to the window
+//   placed    on a row (rows.h)
+//   weighed   as evidence about the device's clock
+//
+// Buffers that begin with a host call go first, so that device work finds its launch. What does not is put off to the
+// end. If the evidence says that a device's clock is off (clock.h), the device's records are corrected in place and all
+// device work is placed once more.
 //
 // Identity. Two id spaces never meet: op ids are PyTorch's; correlation ids are libaiupti's, of any width and value.
 // The trace shows the latter as ids of its own: distinct, positive, above kIdBase, so that they equal neither an op's
@@ -55,6 +61,7 @@ std::string_view refusal_name(Refusal refusal);
 
 struct Item {
   enum Flag : uint8_t {
+    kNone = 0,
     kDropped = 1,     // not part of the trace: outside of the window, or found wrong after the walk
     kFlow = 2,        // an end of an arrow: a launch with work in the trace, or work with its launch in the trace
     kCorrelated = 4,  // shows its correlation id: all device work, and one host call an id
@@ -66,9 +73,11 @@ struct Item {
   uint32_t id;    // the trace's correlation id
   uint16_t lane;  // index into Trace::lanes
   aiupti::Kind kind;
-  uint8_t flags;
+  Flag flags;  // not a uint8_t: writing one of those makes the compiler forget all that it had read
 
   bool has(Flag flag) const { return (flags & flag) != 0; }
+  void set(int more) { flags = static_cast<Flag>(flags | more); }
+  void clear(int which) { flags = static_cast<Flag>(flags & ~which); }
 };
 static_assert(sizeof(Item) == 24 && alignof(Item) == 8);
 
@@ -78,7 +87,6 @@ class ItemStore {
   struct Block {
     std::byte* first;  // the first item
     size_t capacity;   // in items
-    size_t count = 0;
   };
   explicit ItemStore(size_t stride) : stride_(stride) {}
   virtual ~ItemStore() = default;
@@ -86,30 +94,36 @@ class ItemStore {
   ItemStore& operator=(const ItemStore&) = delete;
 
   Item& append() {
-    if (blocks_.empty() || blocks_.back().count == blocks_.back().capacity) blocks_.push_back(allocate());
-    Block& block = blocks_.back();
-    return *reinterpret_cast<Item*>(block.first + stride_ * block.count++);
+    if (next_ == end_) begin_block();
+    Item& item = *reinterpret_cast<Item*>(next_);
+    next_ += stride_;
+    return item;
   }
-  size_t size() const {
-    size_t sum = 0;
-    for (const Block& block : blocks_) sum += block.count;
-    return sum;
-  }
+  // Takes back the last item that was appended.
+  void drop_last() { next_ -= stride_; }
   template <class F>
   void each(F f) {
     for (const Block& block : blocks_) {
-      std::byte* at = block.first;
-      for (size_t i = 0; i < block.count; ++i, at += stride_) f(*reinterpret_cast<Item*>(at));
+      std::byte* const end = &block == &blocks_.back() ? next_ : block.first + block.capacity * stride_;
+      for (std::byte* at = block.first; at != end; at += stride_) f(*reinterpret_cast<Item*>(at));
     }
   }
-  const std::vector<Block>& blocks() const { return blocks_; }
 
  protected:
   virtual Block allocate() = 0;
 
  private:
+  void begin_block() {
+    const Block block = allocate();
+    blocks_.push_back(block);
+    next_ = block.first;
+    end_ = block.first + block.capacity * stride_;
+  }
+
   size_t stride_;
-  std::vector<Block> blocks_;
+  std::byte* next_ = nullptr;
+  std::byte* end_ = nullptr;
+  std::vector<Block> blocks_;  // all full but the last
 };
 
 // Items one after the other, for tests.

@@ -1,0 +1,51 @@
+#include "trace/launches.h"
+
+namespace kineto_spyre::trace {
+
+void Launches::turn_to(uint64_t number) {
+  current_ = number;
+  pages_ = &segments_[number];
+  launches_ = reinterpret_cast<Launch*>(pages_->data());
+}
+
+Launch* Launches::find_elsewhere(uint64_t id, uint64_t index) {
+  if (index < kNear && has_segment(index / kSegment)) {
+    turn_to(index / kSegment);
+    return find(id);
+  }
+  const auto found = far_.find(id);
+  return found != far_.end() && found->second.item != nullptr ? &found->second : nullptr;
+}
+
+Launch& Launches::get_elsewhere(uint64_t id, uint64_t index) {
+  const uint64_t number = index / kSegment;
+  if (index < kNear && has_segment(number)) {
+    turn_to(number);
+    return get(id);
+  }
+  // A new segment only for ids that are near, and while segments are well used.
+  const bool worth_it = in_use_ < 8 || in_use_ < count_ / (kSegment / 16);
+  if (index >= kNear || !worth_it) return far_[id];
+  if (number >= segments_.size()) segments_.resize(number + 1);
+  segments_[number] = Pages(kSegment * sizeof(Launch), alignof(Launch));
+  ++in_use_;
+  turn_to(number);
+  // What was put elsewhere before there was this segment.
+  for (auto far = far_.begin(); far != far_.end();) {
+    const uint64_t far_index = far->first - base_;
+    if (far_index / kSegment == number) {
+      launches_[far_index % kSegment] = far->second;
+      far = far_.erase(far);
+    } else {
+      ++far;
+    }
+  }
+  return get(id);
+}
+
+uint32_t Launches::number_far(uint64_t id) {
+  constexpr auto first = static_cast<uint32_t>(kNear);
+  return numbers_.try_emplace(id, first + static_cast<uint32_t>(numbers_.size())).first->second;
+}
+
+}  // namespace kineto_spyre::trace
