@@ -7,8 +7,8 @@ How a trace of any size fits into little memory
 -----------------------------------------------
 One pass over the file decodes one event at a time (`Json`) and keeps numbers only:
 
-    rows       (pid, tid) -> runs of 65,536 slices: start, duration, name, hash of the text, kind: 25 bytes a slice.
-               Nearly every row of a real trace is in order already; a run that isn't is sorted when it is full.
+    rows       (pid, tid) -> slices: start, duration, name, hash of the text, kind. Each 65,536 are a run, which is
+               sorted (nearly every row of a real trace is in order already) and packed: some 12 bytes a slice.
     device     one entry a kernel, copy or memset: what joins it to its launch
     launches   one entry a runtime or driver call
     flows      one entry an arrow's end

@@ -6,6 +6,7 @@ import heapq
 import json
 import math
 import re
+import zlib
 from array import array
 from bisect import bisect_left
 from collections import Counter
@@ -17,7 +18,9 @@ from kineto_spyre.check.rules import RULES
 
 _DAY = 86_400 * 10**9
 _SECOND = 10**9
-_RUN = 1 << 16
+_RUN = 1 << 16  # slices that are sorted together
+_BLOCK = 1 << 12  # slices that are packed together
+_COLUMNS = "qqiib"  # start, duration, name, hash of the text, kind
 _NAMES = 100_000
 _LIMIT = 1 << 53  # beyond it a double, and so a browser, no longer tells whole numbers apart
 
@@ -46,7 +49,7 @@ _LAUNCHING = re.compile(r"launch|memcpy|memset|datatransfer|filetransfer", re.IG
 
 
 class _Row:
-    """The slices of one (pid, tid): columns in runs, each of them in order."""
+    """The slices of one (pid, tid). Columns; when they are full, a run: sorted, and packed in blocks."""
 
     __slots__ = (
         "arrows",
@@ -66,15 +69,15 @@ class _Row:
 
     def __init__(self, pid: Any, tid: Any, number: int) -> None:
         self.pid, self.tid, self.number = pid, tid, number
-        self.runs: list[tuple[array[Any], ...]] = []
+        self.runs: list[tuple[int, int, list[bytes]]] = []  # first and last start, blocks
         self.open: list[tuple[int, int, int]] = []  # B events that wait for their E: start, name, text
         self.counts: dict[str, int] = {}  # X events by category
         self.arrows = array("i")  # numbers of flow ends that must lie on a slice of this row
         self._new()
 
     def _new(self) -> None:
-        self.start, self.duration = array("q"), array("q")
-        self.name, self.text, self.kind = array("i"), array("i"), array("b")
+        columns: list[array[int]] = [array(code) for code in _COLUMNS]
+        self.start, self.duration, self.name, self.text, self.kind = columns
         self.ordered = True
 
     def add(self, start: int, duration: int, name: int, text: int, kind: int) -> None:
@@ -92,33 +95,41 @@ class _Row:
             self.close()
 
     def close(self) -> None:
-        columns: tuple[array[Any], ...] = (self.start, self.duration, self.name, self.text, self.kind)
+        """Packs what was added since the last run."""
+        if not self.start:
+            return
+        columns: list[array[int]] = [self.start, self.duration, self.name, self.text, self.kind]
         if not self.ordered:
             start, duration, name, text, _ = columns
             order = sorted(range(len(start)), key=lambda i: (start[i], -duration[i], name[i], text[i]))
-            columns = tuple(array(column.typecode, map(column.__getitem__, order)) for column in columns)
-        if self.start:
-            self.runs.append(columns)
+            columns = [array(column.typecode, map(column.__getitem__, order)) for column in columns]
+        blocks = []
+        for begin in range(0, len(self.start), _BLOCK):
+            plain = b"".join(column[begin : begin + _BLOCK].tobytes() for column in columns)
+            blocks.append(zlib.compress(plain, 1))
+        self.runs.append((columns[0][0], columns[0][-1], blocks))
         self._new()
 
-    def extremes(self) -> Iterator[int]:
-        """The first and last start of each run."""
-        self.close()
-        for run in self.runs:
-            yield run[0][0]
-            yield run[0][-1]
+    @staticmethod
+    def _unpacked(blocks: list[bytes]) -> Iterator[tuple[int, int, int, int, int]]:
+        for block in blocks:
+            plain = zlib.decompress(block)
+            count = len(plain) // sum(array(code).itemsize for code in _COLUMNS)
+            columns, at = [], 0
+            for code in _COLUMNS:
+                column = array(code)
+                column.frombytes(plain[at : at + count * column.itemsize])
+                at += count * column.itemsize
+                columns.append(column)
+            for start, duration, name, text, kind in zip(*columns):
+                yield start, -duration, name, text, kind
 
     def slices(self) -> Iterable[tuple[int, int, int, int, int]]:
         """(start, -duration, name, text, kind) in that order."""
         self.close()
-
-        def run(columns: tuple[array[Any], ...]) -> Iterator[tuple[int, int, int, int, int]]:
-            for start, duration, name, text, kind in zip(*columns):
-                yield start, -duration, name, text, kind
-
-        follows = all(a[0][-1] < b[0][0] for a, b in zip(self.runs, self.runs[1:]))
-        runs = map(run, self.runs)
-        return (one for each in runs for one in each) if follows else heapq.merge(*runs)
+        follows = all(before[1] < after[0] for before, after in zip(self.runs, self.runs[1:]))
+        runs = [self._unpacked(blocks) for _, _, blocks in self.runs]
+        return (one for run in runs for one in run) if follows else heapq.merge(*runs)
 
 
 class _Joinable:
@@ -446,7 +457,10 @@ class Judge:
     def finish(self, tail: bool, offences: Counter[str]) -> None:
         if offences:
             self.say("not-strict-json", {"name": ", ".join(sorted(offences))}, sum(offences.values()))
-        largest = max((abs(start) for row in self._row_list for start in row.extremes()), default=-1)
+        for row in self._row_list:
+            row.close()
+        ends = (abs(start) for row in self._row_list for run in row.runs for start in run[:2])
+        largest = max(ends, default=-1)
         if largest < 0:
             self.say("empty", None)
         resolution = math.ulp(largest / 1000) * 1000  # of a time in the file, ns
