@@ -146,8 +146,10 @@ constinit std::atomic<uint32_t> slots_used{0};
 constinit IndexStack free_slots;
 std::atomic<uint32_t>& successor_of_slot(uint32_t index) { return slots[index].successor; }
 
+// What a thread without a slot has: no window is its, so that its notes go the long way, which finds it one.
+constinit Slot no_slot;
 // Static TLS: the address is a constant away from the thread pointer, and there is nothing to allocate or to call.
-__attribute__((tls_model("initial-exec"))) constinit thread_local Slot* my_slot = nullptr;
+__attribute__((tls_model("initial-exec"))) constinit thread_local Slot* my_slot = &no_slot;
 pthread_key_t thread_end;
 
 alignas(64) constinit std::atomic<uint32_t> gate{kClosed};
@@ -185,14 +187,14 @@ void at_thread_end(void* value) noexcept {
   if (window != kClosed && window == slot->known && slot->at != nullptr) slot->store->give_back({slot->at, slot->end});
   slot->known = slot->window = kNever;
   leave(slot);
-  my_slot = nullptr;
+  my_slot = &no_slot;
   free_slots.push(static_cast<uint32_t>(slot - slots), successor_of_slot);
 }
 
 // The first note of a thread or of a window, a full block, and machines without the means for the short way.
 __attribute__((noinline, cold)) void note_long_way(uint64_t word) noexcept {
   Slot* slot = my_slot;
-  if (slot == nullptr) {
+  if (slot == &no_slot) {
     slot = take_slot();
     if (slot == nullptr) {
       homeless.fetch_add(1, std::memory_order_relaxed);
@@ -233,13 +235,9 @@ __attribute__((noinline, cold)) void note_long_way(uint64_t word) noexcept {
   leave(slot);
 }
 
-inline void note(NoteKind kind, uint64_t id) noexcept {
-  // Relaxed: off is off a moment sooner or later; what counts is the load below.
-  if (gate.load(std::memory_order_relaxed) == kClosed) [[likely]]
-    return;
+template <NoteKind kind>
+__attribute__((noinline)) void note_while_open(uint64_t id) noexcept {
   Slot* slot = my_slot;
-  if (slot == nullptr) [[unlikely]]
-    return note_long_way(word_of(kind, id));
   slot->inside.store(1, std::memory_order_relaxed);
   // The processor's part of this fence is the membarrier in close_notes().
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -249,6 +247,14 @@ inline void note(NoteKind kind, uint64_t id) noexcept {
   }
   leave(slot);
   note_long_way(word_of(kind, id));
+}
+
+// A function of its own, so that off is a load and a branch that is not taken.
+template <NoteKind kind>
+inline void note(uint64_t id) noexcept {
+  // Relaxed: off is off a moment sooner or later; what counts is the load in note_while_open().
+  if (gate.load(std::memory_order_relaxed) != kClosed) [[unlikely]]
+    note_while_open<kind>(id);
 }
 
 }  // namespace
@@ -291,14 +297,14 @@ void forget_notes_after_fork() noexcept {
   }
   free_slots.clear();
   slots_used.store(0, std::memory_order_relaxed);
-  if (my_slot != nullptr) pthread_setspecific(thread_end, nullptr);
-  my_slot = nullptr;
+  if (my_slot != &no_slot) pthread_setspecific(thread_end, nullptr);
+  my_slot = &no_slot;
   homeless.store(0, std::memory_order_relaxed);
 }
 
-void note_op_begin(uint64_t id) noexcept { note(NoteKind::kOpBegin, id); }
-void note_op_end() noexcept { note(NoteKind::kOpEnd, 0); }
-void note_user_begin(uint64_t id) noexcept { note(NoteKind::kUserBegin, id); }
-void note_user_end() noexcept { note(NoteKind::kUserEnd, 0); }
+void note_op_begin(uint64_t id) noexcept { note<NoteKind::kOpBegin>(id); }
+void note_op_end() noexcept { note<NoteKind::kOpEnd>(0); }
+void note_user_begin(uint64_t id) noexcept { note<NoteKind::kUserBegin>(id); }
+void note_user_end() noexcept { note<NoteKind::kUserEnd>(0); }
 
 }  // namespace kineto_spyre::capture
