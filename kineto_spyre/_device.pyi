@@ -1,5 +1,7 @@
 """PyTorch's device "spyre" over the emulated runtime. Importing it registers nothing; install() does."""
 
+from typing import Any
+
 import torch
 
 def install(measure: bool) -> None:
@@ -14,4 +16,4 @@ def default_generator(index: int) -> torch.Generator: ...
 def device_of_address(address: int) -> int:
     """The device whose memory holds the address, -1 if none does."""
 
-def properties(index: int) -> dict[str, str | int]: ...
+def properties(index: int) -> dict[str, Any]: ...

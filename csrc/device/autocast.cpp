@@ -1,6 +1,5 @@
 #include "device/autocast.h"
 
-#include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "device/runtime.h"
+#include "device/seen_from.h"
 
 // Of ATen/autocast_mode.h, whose templates for each op we don't use and which includes all of ATen.
 namespace at::autocast {
@@ -64,17 +64,6 @@ bool eligible(const at::Tensor& t) {
   return t.defined() && t.is_privateuseone() && t.is_floating_point() && t.scalar_type() != at::kDouble;
 }
 
-template <class F>
-void for_each_tensor(IValue& v, F f) {
-  if (v.isTensor()) {
-    v = f(v.toTensor());
-  } else if (v.isTensorList()) {
-    c10::List<at::Tensor> made;
-    for (const at::Tensor& t : v.toTensorVector()) made.push_back(f(t));
-    v = std::move(made);
-  }
-}
-
 class Cast final : public c10::OperatorKernel {
  public:
   explicit Cast(Policy policy) : policy_(policy) {}
@@ -87,15 +76,15 @@ class Cast final : public c10::OperatorKernel {
     if (policy_ != Policy::kFloat) to = at::autocast::get_autocast_dtype(kSpyre);
     if (policy_ == Policy::kPromote) {
       for (size_t i = 0; i < count; ++i) {
-        for_each_tensor(arguments[i], [&](const at::Tensor& t) {
+        map_tensors(arguments[i], [&](const at::Tensor& t) {
           if (eligible(t) && t.scalar_type() == at::kFloat) to = at::kFloat;
           return t;
         });
       }
     }
     for (size_t i = 0; i < count; ++i) {
-      for_each_tensor(arguments[i],
-                      [&](const at::Tensor& t) { return t.defined() ? at::autocast::cached_cast(to, t, kSpyre) : t; });
+      map_tensors(arguments[i],
+                  [&](const at::Tensor& t) { return t.defined() ? at::autocast::cached_cast(to, t, kSpyre) : t; });
     }
     c10::Dispatcher::singleton().redispatchBoxed(
         op, keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::AutocastPrivateUse1), stack);

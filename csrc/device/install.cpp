@@ -5,6 +5,7 @@
 #include "device/allocator.h"
 #include "device/autocast.h"
 #include "device/boxed.h"
+#include "device/collectives.h"
 #include "device/device.h"
 #include "device/hooks.h"
 #include "device/launch.h"
@@ -37,6 +38,7 @@ void install(bool measure) {
   register_boxed_kernels();
   register_whole_ops();
   register_autocast();
+  register_collectives();
   done = true;
 }
 

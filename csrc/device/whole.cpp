@@ -1,7 +1,6 @@
 #include "device/whole.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
@@ -17,6 +16,7 @@
 #include "device/allocator.h"
 #include "device/hooks.h"
 #include "device/launch.h"
+#include "device/seen_from.h"
 
 namespace at::autocast {  // of ATen/autocast_mode.h, which includes all of ATen
 TORCH_API bool is_autocast_enabled(at::DeviceType device_type);
@@ -31,26 +31,8 @@ namespace {
 using at::Tensor;
 using c10::DispatchKey;
 using c10::IValue;
-using c10::StorageImpl;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-void release_storage(void* context) { c10::raw::intrusive_ptr::decref(static_cast<StorageImpl*>(context)); }
-
-// A tensor on `device` over the bytes of `t`, whose storage it keeps.
-Tensor seen_from(const c10::Device& device, const Tensor& t) {
-  if (!t.defined() || t.device() == device) return t;
-  StorageImpl* storage = t.storage().unsafeGetStorageImpl();
-  c10::raw::intrusive_ptr::incref(storage);  // released by release_storage()
-  c10::DataPtr data(storage->_mutable_data_ptr_no_checks().get(), storage, &release_storage, device);
-  const bool host = device.type() == c10::kCPU;
-  auto made = c10::make_intrusive<StorageImpl>(StorageImpl::use_byte_size_t(), storage->nbytes(), std::move(data),
-                                               host ? cpu_allocator() : allocator(), /*resizable=*/false);
-  Tensor other = at::detail::make_tensor<c10::TensorImpl>(
-      at::Storage(std::move(made)), c10::DispatchKeySet(host ? DispatchKey::CPU : DispatchKey::PrivateUse1), t.dtype());
-  other.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides(), t.storage_offset());
-  return other;
-}
 
 // Within it the CPU's default generator draws what the device's would: dropout between layers takes no generator.
 class DeviceRandom {
@@ -121,17 +103,6 @@ struct Job {
   c10::DeviceIndex device;
   bool differentiable;
 };
-
-template <class F>
-void map_tensors(IValue& v, F f) {
-  if (v.isTensor()) {
-    v = f(v.toTensor());
-  } else if (v.isTensorList()) {
-    c10::List<Tensor> made;
-    for (const Tensor& t : v.toTensorVector()) made.push_back(f(t));
-    v = std::move(made);
-  }
-}
 
 class Whole : public torch::autograd::Function<Whole> {
  public:

@@ -35,10 +35,11 @@ def install(time: str = "modelled") -> None:
                 f"torch.spyre is already {theirs!r}, so a backend for a real Spyre is loaded. "
                 "Use the emulated one in a process that does not load it (TORCH_DEVICE_BACKEND_AUTOLOAD=0)."
             )
-        from .. import _device
+        from .._device import install as register
+        from .._device import installed
 
-        first = not _device.installed()
-        _device.install(measure=time == "measured")
+        first = not installed()
+        register(measure=time == "measured")
         if first:
             _name_the_device(torch)
 
