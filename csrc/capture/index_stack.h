@@ -60,6 +60,6 @@ class IndexStack {
   std::atomic<uint64_t> head_{0};
 };
 
-static_assert(std::atomic<uint64_t>::is_always_lock_free);
+static_assert(ATOMIC_LLONG_LOCK_FREE == 2);
 
 }  // namespace kineto_spyre::capture

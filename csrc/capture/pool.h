@@ -55,7 +55,7 @@ class Pool {
     uint32_t valid;  // bytes, once it is returned
   };
   static_assert(sizeof(Cell) == 16 && std::is_trivially_destructible_v<Cell>);
-  static_assert(std::atomic<uint32_t>::is_always_lock_free);
+  static_assert(ATOMIC_INT_LOCK_FREE == 2);
 
   // The reserve's zeroed bytes are cells: free, of size 0, on no list.
   Buffer* index() const noexcept { return reinterpret_cast<Buffer*>(index_.data()); }
