@@ -23,7 +23,8 @@ def set_warning_handler(handler: Callable[[str], None] | None) -> None:
 
 def status_json() -> str:
     """A JSON object: runtime, library (path opened or null), library_error, factory, sessions, records (sizes by kind:
-    built and seen), environment read by the C++ side with its values."""
+    built and seen), environment read by the C++ side with its values, last_stop (what the last stop cost: records,
+    reading_ns, handing_over_ns, activity_bytes)."""
 
 def last_session_json() -> str:
     """A JSON object, or "" before the first session. Keys: captured, refused, lost, outside, overlaps, clock, warnings

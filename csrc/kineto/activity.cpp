@@ -2,7 +2,6 @@
 
 #include <output_base.h>
 
-#include <cstdlib>
 #include <new>
 
 #include "aiupti/cbid.h"
@@ -17,6 +16,7 @@ using trace::Item;
 using trace::JsonObject;
 
 constexpr size_t kChunkBytes = 64 << 10;
+constexpr size_t kPagesBytes = 16 << 20;  // of address space at a time
 
 }  // namespace
 
@@ -41,19 +41,26 @@ Arena::Arena() : trace::ItemStore(sizeof(Activity)) {
 #pragma GCC diagnostic pop
 }
 
-Arena::~Arena() {
-  for (Chunk* chunk : chunks_) std::free(chunk);  // activities own nothing
+Arena::~Arena() = default;  // activities own nothing
+
+size_t Arena::chunk_bytes() const {
+  size_t bytes = 0;
+  for (const trace::Pages& pages : pages_) bytes += pages.ready();
+  return bytes;
 }
 
-size_t Arena::chunk_bytes() const { return chunks_.size() * kChunkBytes; }
-
 trace::ItemStore::Block Arena::allocate() {
-  chunks_.reserve(chunks_.size() + 1);
-  void* memory = std::aligned_alloc(kChunkBytes, kChunkBytes);
-  if (memory == nullptr) throw std::bad_alloc();
+  if (pages_.empty() || used_ == kPagesBytes) {
+    const size_t expected = expected_ / Chunk::kCapacity * kChunkBytes;
+    const size_t before = pages_.size() * kPagesBytes;
+    pages_.emplace_back(kPagesBytes, kChunkBytes, expected > before ? expected - before : 0);
+    used_ = 0;
+  }
+  std::byte* memory = pages_.back().data() + used_;
+  used_ += kChunkBytes;
+  pages_.back().have(used_);
   auto* chunk = new (memory) Chunk;
   chunk->arena = this;
-  chunks_.push_back(chunk);
   return {reinterpret_cast<std::byte*>(&chunk->activities[0].item), Chunk::kCapacity};
 }
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "capture/capture.h"
+#include "trace/pages.h"
 #include "trace/trace.h"
 
 namespace kineto_spyre::kineto {
@@ -100,7 +101,7 @@ class Arena final : public libkineto::GenericTraceActivity, public trace::ItemSt
     each(
         [&](trace::Item& item) { f(*reinterpret_cast<Activity*>(reinterpret_cast<std::byte*>(&item) - kItemOffset)); });
   }
-  // What the chunks take.
+  // Memory that the chunks take.
   size_t chunk_bytes() const;
 
  private:
@@ -108,8 +109,12 @@ class Arena final : public libkineto::GenericTraceActivity, public trace::ItemSt
   struct Chunk;
   static constexpr size_t kItemOffset = sizeof(Activity) - sizeof(trace::Item);
 
+  void expect(size_t items) override { expected_ = items; }
   Block allocate() override;
-  std::vector<Chunk*> chunks_;
+
+  size_t expected_ = 0;              // items
+  std::vector<trace::Pages> pages_;  // of the chunks, which fill them from front to back
+  size_t used_ = 0;                  // bytes of the last
 };
 
 }  // namespace kineto_spyre::kineto

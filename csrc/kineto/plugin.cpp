@@ -175,6 +175,11 @@ void Plugin::set_last_session(std::string json, const std::array<trace::Sizes, a
   }
 }
 
+void Plugin::set_last_cost(const Cost& cost) {
+  const std::lock_guard lock(mutex_);
+  last_cost_ = cost;
+}
+
 std::string Plugin::last_session() const {
   const std::lock_guard lock(mutex_);
   return last_session_;
@@ -206,6 +211,11 @@ std::string Plugin::status() const {
   }
   json.text("library_error", library_error_).text("factory", whose).number("sessions", sessions_);
   json.raw("records", records.str());
+  JsonObject cost;
+  cost.number("records", last_cost_.records).number("reading_ns", last_cost_.reading_ns);
+  cost.number("handing_over_ns", last_cost_.handing_over_ns);
+  cost.number("activity_bytes", uint64_t{last_cost_.activity_bytes});
+  json.raw("last_stop", cost.str());
   JsonObject variables;
   variables.text("KINETO_SPYRE_CLOCK_ALIGN", environment.align_clocks ? "auto" : "off");
   variables.number("KINETO_SPYRE_FLUSH_TIMEOUT_MS", environment.flush_timeout_ms);

@@ -26,6 +26,14 @@ struct Environment {
 };
 Environment read_environment();
 
+// What the last stop cost, in processor time.
+struct Cost {
+  uint64_t records = 0;
+  int64_t reading_ns = 0;       // from buffers to a trace: walk, check, join, align, place
+  int64_t handing_over_ns = 0;  // from there to Kineto
+  size_t activity_bytes = 0;    // memory of the activities, beyond the records
+};
+
 class Plugin {
  public:
   static Plugin& get();
@@ -50,6 +58,7 @@ class Plugin {
   void session_over();
   bool recording() const;
   void set_last_session(std::string json, const std::array<trace::Sizes, aiupti::kKinds>& sizes);
+  void set_last_cost(const Cost& cost);
   std::string last_session() const;
   std::string status() const;
 
@@ -70,6 +79,7 @@ class Plugin {
   uint64_t sessions_ = 0;
   uint64_t live_ = 0;  // of them
   std::string last_session_;
+  Cost last_cost_;
   std::array<trace::Sizes, aiupti::kKinds> sizes_{};
 
   bool registered_ = false;

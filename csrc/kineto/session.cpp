@@ -1,6 +1,7 @@
 #include "kineto/session.h"
 
 #include <output_base.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,26 @@ int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
+
+// This thread's processor time: what work costs, however busy the machine is.
+int64_t processor_ns() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+// Adds the processor time of its own life to a sum.
+class Stopwatch {
+ public:
+  explicit Stopwatch(int64_t* sum) : sum_(sum), begin_(processor_ns()) {}
+  ~Stopwatch() { *sum_ += processor_ns() - begin_; }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  int64_t* sum_;
+  int64_t begin_;
+};
 
 std::string code(AIUpti_ResultTypes result) { return " failed with code " + std::to_string(result); }
 
@@ -213,6 +234,7 @@ void Session::stop() {
 
 void Session::make() {
   if (state_ == State::kMade) return;
+  const Stopwatch watch(&reading_ns_);
   const bool recorded = state_ == State::kStopped;
   state_ = State::kMade;
   auto arena = std::make_unique<Arena>();
@@ -319,6 +341,7 @@ void Session::processTrace(libkineto::ActivityLogger& logger, libkineto::getLink
                            int64_t) {
   guarded("hand its events to Kineto", [&] {
     make();
+    const Stopwatch watch(&handing_over_ns_);
     trace::Trace& trace = arena_->trace;
     const int64_t time = options_.window_begin;
     for (size_t i = 1; i < trace.devices.size(); ++i) logger.handleDeviceInfo(device_info(trace.devices[i]), time);
@@ -354,6 +377,9 @@ void Session::processTrace(libkineto::ActivityLogger& logger, libkineto::getLink
     }
     std::vector<uint64_t>().swap(trace.ops);
   });
+  if (arena_ != nullptr) {
+    Plugin::get().set_last_cost({arena_->trace.walked, reading_ns_, handing_over_ns_, arena_->chunk_bytes()});
+  }
   for (const std::string& warning : warnings_) Plugin::get().warn(warning);
 }
 

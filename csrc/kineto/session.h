@@ -67,6 +67,8 @@ class Session final : public libkineto::IActivityProfilerSession {
   std::vector<std::string> warnings_;  // before the trace's own
   std::string report_;
   std::unique_ptr<Arena> arena_;
+  int64_t reading_ns_ = 0;
+  int64_t handing_over_ns_ = 0;
 };
 
 }  // namespace kineto_spyre::kineto

@@ -27,7 +27,10 @@ Launch& Launches::get_elsewhere(uint64_t id, uint64_t index) {
   const bool worth_it = in_use_ < 8 || in_use_ < count_ / (kSegment / 16);
   if (index >= kNear || !worth_it) return far_[id];
   if (number >= segments_.size()) segments_.resize(number + 1);
-  segments_[number] = Pages(kSegment * sizeof(Launch), alignof(Launch));
+  // Most of it will be used if as many ids as that are still to come.
+  constexpr size_t kBytes = kSegment * sizeof(Launch);
+  const bool sure = expected_ > count_ + kSegment / 2;
+  segments_[number] = Pages(kBytes, alignof(Launch), sure ? kBytes : 0);
   ++in_use_;
   turn_to(number);
   // What was put elsewhere before there was this segment.

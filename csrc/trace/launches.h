@@ -27,8 +27,8 @@ static_assert(sizeof(Launch) == 32);
 
 class Launches {
  public:
-  // Ids from about here on.
-  explicit Launches(uint64_t first) : base_(first - kSlack) {}
+  // Ids from about `first` on, about so many.
+  Launches(uint64_t first, size_t expected) : base_(first - kSlack), expected_(expected) {}
 
   // Null if there was no host record with this id.
   Launch* find(uint64_t id) {
@@ -68,6 +68,7 @@ class Launches {
   void turn_to(uint64_t number);
 
   uint64_t base_;
+  size_t expected_;
   uint64_t count_ = 0;
   uint64_t in_use_ = 0;          // segments
   std::vector<Pages> segments_;  // empty: not in use

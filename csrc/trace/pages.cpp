@@ -15,15 +15,21 @@ constexpr size_t kStep = 256 << 10;
 
 }  // namespace
 
-Pages::Pages(size_t bytes, size_t alignment) : size_(bytes), mapped_(bytes + alignment) {
-  if (bytes == 0) {
-    mapped_ = 0;
-    return;
-  }
+Pages::Pages(size_t bytes, size_t alignment, size_t sure) : size_(bytes) {
+  if (bytes == 0) return;
+  const size_t huge = std::min(sure, bytes) / kHuge * kHuge;
+  if (huge != 0) alignment = std::max(alignment, kHuge);
+  mapped_ = bytes + alignment;
   mapping_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapping_ == MAP_FAILED) throw std::bad_alloc();
+  if (mapping_ == MAP_FAILED) {
+    mapped_ = 0;
+    throw std::bad_alloc();
+  }
   const auto at = reinterpret_cast<uintptr_t>(mapping_);
   data_ = reinterpret_cast<std::byte*>((at + alignment - 1) & ~(alignment - 1));
+#ifdef MADV_HUGEPAGE
+  if (huge != 0) madvise(data_, huge, MADV_HUGEPAGE);
+#endif
 }
 
 Pages::Pages(Pages&& other) noexcept { *this = std::move(other); }

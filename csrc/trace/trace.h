@@ -93,6 +93,9 @@ class ItemStore {
   ItemStore(const ItemStore&) = delete;
   ItemStore& operator=(const ItemStore&) = delete;
 
+  // About so many items will be appended.
+  virtual void expect(size_t) {}
+
   Item& append() {
     if (next_ == end_) begin_block();
     Item& item = *reinterpret_cast<Item*>(next_);
