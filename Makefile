@@ -85,9 +85,12 @@ $(VENV)/torch.stamp: $(VENV)/tools.stamp
 
 # The wheel is built from the sdist, so that what is tested is what a stranger gets.
 $(VENV)/wheel.stamp: $(VENV)/torch.stamp $(SOURCES)
-	@echo "Building the sdist, and the wheel from it (some minutes: PyTorch's headers are large)"
+	@echo "Building the sdist, and the wheel from it (some minutes the first time: PyTorch's headers are large)"
 	rm -rf dist && mkdir -p build
-	$(BIN)/python -m build --no-isolation --outdir dist . > build/wheel.log 2>&1 || { tail -60 build/wheel.log; exit 1; }
+	{ $(BIN)/python -m build --sdist --no-isolation --outdir dist . && \
+	  $(BIN)/python tools/unpack_sdist.py dist/kineto_spyre-*.tar.gz build/sdist && \
+	  $(BIN)/python -m build --wheel --no-isolation -C build-dir=$(CURDIR)/build/wheel --outdir dist build/sdist; } \
+	  > build/wheel.log 2>&1 || { tail -60 build/wheel.log; exit 1; }
 	$(PIP) --force-reinstall --no-deps dist/kineto_spyre-*.whl
 	@touch $@
 
