@@ -76,22 +76,23 @@ def wall(steps: int, prompt: int, rounds: int) -> None:
         print(f"  {way:<12}{middle:9.2f} ms  [{low:.2f} .. {high:.2f}]   {ratio:6.3f} of off")
 
 
-# Runs inside callgrind: collection is off but for the run itself.
+# Runs inside callgrind, which counts the run itself alone.
 def counted(way: str, steps: int, prompt: int, toggle: str) -> None:
     switch = ctypes.CDLL(toggle)
     run = workload(steps, prompt)
 
     def collected() -> None:
-        switch.toggle_collection()
+        switch.begin_counting()
         run()
-        switch.toggle_collection()
+        switch.end_counting()
 
     profiled(way, collected)
 
 
 TOGGLE = """
 #include <valgrind/callgrind.h>
-void toggle_collection(void) { CALLGRIND_TOGGLE_COLLECT; }
+void begin_counting(void) { CALLGRIND_START_INSTRUMENTATION; }
+void end_counting(void) { CALLGRIND_STOP_INSTRUMENTATION; }
 """
 
 
@@ -106,7 +107,7 @@ def instructions(steps: int, prompt: int) -> None:
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", toggle, source], check=True)
         counts = {}
         for way in WAYS:
-            command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--callgrind-out-file=/dev/null"]
+            command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null"]
             script = [sys.executable, "-P", __file__, "--counted", way, "--toggle", str(toggle)]
             sizes = ["--steps", str(steps), "--prompt", str(prompt)]
             environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
