@@ -18,16 +18,16 @@ class SpyreProfilerWarning(UserWarning):
 
 
 def _stacklevel() -> int:
-    """How far up the caller's own line is: above this package and above torch."""
+    """How far up the caller's own line is: above this package, above torch, above the import of either."""
     torch = sys.modules.get("torch")
-    inside = [_PACKAGE]
+    inside = [_PACKAGE, "<frozen importlib"]
     if torch is not None and torch.__file__ is not None:
         inside.append(str(pathlib.Path(torch.__file__).parent))
     level = 1
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(tuple(inside)):
+    while frame.f_back is not None and (name := frame.f_code.co_filename).startswith(tuple(inside)):
         frame = frame.f_back
-        level += 1
+        level += not name.startswith("<frozen")  # warnings.warn doesn't count those
     return level
 
 

@@ -115,11 +115,12 @@ def _register(override: bool) -> str:
 
 
 def autoload() -> None:
-    """What happens when torch is imported: the plugin is registered, and told of a real libaiupti if there is one.
-
-    Where another plugin is registered already, ours stays off without a word: `status()` and `doctor` say so.
-    """
+    """What happens when torch is imported: the plugin is registered, and told of a real libaiupti if there is one."""
     if _register(override=False) != "ours":
+        _notices.warn(
+            f"{_FOREIGN}; it came first and stays in force, and traces hold what it records. Set "
+            "KINETO_SPYRE_OVERRIDE=1 to have kineto_spyre's instead, or KINETO_SPYRE_AUTOLOAD=0 to be told no more."
+        )
         return
     if _library.device_is_plausible():
         # Where none is found now, the first profile tries the loader once more, and says what is missing.

@@ -49,7 +49,7 @@ def test_torchrun_writes_one_trace_a_rank_with_its_own_card(tmp_path, ranks):
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "AIU_WORLD_SIZE": str(ranks), "SPYRE_DEVICES": "0,1,2,3"},
     )
     assert done.returncode == 0, done.stderr
     for rank in range(ranks):
