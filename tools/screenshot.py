@@ -180,6 +180,7 @@ class Viewer:
             viewport={"width": width, "height": height}, device_scale_factor=scale, service_workers="block"
         )
         context.route("**/*", self._answer)
+        context.set_default_timeout(90_000)  # for busy machines; milliseconds
         self.page = context.new_page()
         self.page.on("pageerror", lambda error: self.errors.append(str(error)[:300]))
 
@@ -229,13 +230,13 @@ class Viewer:
     def trace_frame(self) -> Any:
         """The Trace view's inner frame, once the trace is loaded."""
         frame = None
-        end = time.monotonic() + 60
+        end = time.monotonic() + 90
         while frame is None and time.monotonic() < end:
             frame = next((f for f in self.page.frames if "trace_embedding" in f.url), None)
             self.page.wait_for_timeout(100)
         if frame is None:
             raise RuntimeError("the Trace view shows no trace")
-        frame.wait_for_function(self.LOADED, timeout=60_000)
+        frame.wait_for_function(self.LOADED)
         return frame
 
     def close(self) -> None:

@@ -105,33 +105,36 @@ def _progress_bar(done: float) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command. Returns 0 for a sound trace, 1 for faults, 2 for what can't be read."""
+    """The command. Returns 0 for sound traces, 1 for faults, 2 if one can't be read."""
     parser = argparse.ArgumentParser(
         prog="kineto-spyre check",
         description="Judge a trace (Chrome JSON, plain or gzip): overlaps, kernels before their launch, orphans, "
         "absurd times, duplicates, missing links; for a Spyre's trace also what its readers need.",
         epilog="Exit code: 0 no fault, 1 faults, 2 the file can't be read as a trace.",
     )
-    parser.add_argument("trace", help="the trace file")
-    parser.add_argument("--json", action="store_true", help="the report as JSON")
+    parser.add_argument("traces", nargs="+", metavar="TRACE", help="a trace file")
+    parser.add_argument("--json", action="store_true", help="the report as JSON; an array of them for several traces")
     options = parser.parse_args(argv)
     watched = sys.stderr.isatty()
-    try:
-        report = check(options.trace, _progress_bar if watched else None)
-    except Unreadable as error:
-        report = {"trace": options.trace, "sound": False, "unreadable": str(error)}
-    if watched:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-    if "unreadable" in report:
-        code = 2
-        print(f"kineto-spyre check: {shown(options.trace)[1:-1]} {report['unreadable']}", file=sys.stderr)
-        lines: Iterable[str] = ()
-    else:
-        code = 0 if report["sound"] else 1
-        lines = _text(report)
+    reports: list[dict[str, Any]] = []
+    for trace in options.traces:
+        try:
+            report = check(trace, _progress_bar if watched else None)
+        except Unreadable as error:
+            report = {"trace": trace, "sound": False, "unreadable": str(error)}
+        if watched:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        reports.append(report)
+        if "unreadable" in report:
+            print(f"kineto-spyre check: {shown(trace)[1:-1]} {report['unreadable']}", file=sys.stderr)
+        elif not options.json:
+            _print(_text(report))
     if options.json:
-        lines = [json.dumps(report, indent=2, default=str)]
+        _print([json.dumps(reports if len(reports) > 1 else reports[0], indent=2, default=str)])
+    return max(2 if "unreadable" in report else 0 if report["sound"] else 1 for report in reports)
+
+
+def _print(lines: Iterable[str]) -> None:
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     for line in lines:
         print(line.encode(encoding, "backslashreplace").decode(encoding))
-    return code

@@ -68,6 +68,18 @@ def test_json_for_an_unreadable_file_is_an_object_too(tmp_path, capsys):
     assert code == 2 and json.loads(out)["unreadable"] == "is empty" and "is empty" in err
 
 
+def test_several_traces_get_a_report_each_and_the_worst_exit_code(tmp_path, capsys):
+    spoilt = Trace()
+    spoilt.op["dur"] = -2.0
+    sound, faulty = written(tmp_path, Trace().text(), "a.json"), written(tmp_path, spoilt.text(), "b.json")
+    nothing = written(tmp_path, "", "c.json")
+    code, out, err = run(capsys, sound, faulty)
+    assert code == 1 and "a.json" in out and "b.json" in out and err == ""
+    code, out, err = run(capsys, sound, nothing, faulty, "--json")
+    assert code == 2 and [report["sound"] for report in json.loads(out)] == [True, False, False]
+    assert str(nothing) in err
+
+
 GZ = gzip.compress(Trace().text().encode())
 
 UNREADABLE = {
@@ -257,7 +269,7 @@ documents = st.fixed_dictionaries(
         "distributedInfo": json_values,
     },
 )
-relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def survives(tmp_path, capsys, content):
