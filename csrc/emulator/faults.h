@@ -117,6 +117,7 @@ struct Faults {
   std::array<After, kMaxDevices> hang{};
   uint64_t timeout_ns = 10'000'000'000;
   bool prepare = false;
+  const Faults* before = nullptr;  // those that were in force earlier
 };
 
 // Null, with a sentence in *error, for what it can't read. An empty specification gives null and an empty *error.

@@ -221,6 +221,11 @@ Writer* my_writer() {
 
 bool enabled(AIUpti_ActivityKind kind) { return (state().enabled.load(std::memory_order_relaxed) >> kind & 1) != 0; }
 
+bool written_by_devices(AIUpti_ActivityKind kind) {
+  return kind == AIUPTI_ACTIVITY_KIND_CMPT || kind == AIUPTI_ACTIVITY_KIND_MEMSET ||
+         kind == AIUPTI_ACTIVITY_KIND_MEMCPY || kind == AIUPTI_ACTIVITY_KIND_MEMCPY2;
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Sizes. A walker steps by them, so they are multiples of what records must be aligned to.
 
@@ -650,7 +655,7 @@ AIUPTI_EXPORT AIUpti_ResultTypes aiuptiActivityDisable(AIUpti_ActivityKind kind)
   if (kind < AIUPTI_ACTIVITY_KIND_CMPT || kind > AIUPTI_ACTIVITY_KIND_METRIC) return AIUPTI_ERROR_INVALID_KIND;
   State& s = state();
   std::lock_guard lock(s.functions);
-  deliver_ended_work();  // what happened while the kind was enabled
+  if (written_by_devices(kind)) deliver_ended_work();  // what ended while the kind was enabled
   const uint32_t before = s.enabled.fetch_and(~(1u << kind), std::memory_order_seq_cst);  // partner: lend()
   if (before == 1u << kind) spyreSetTracer(nullptr);
   return AIUPTI_SUCCESS;

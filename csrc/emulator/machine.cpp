@@ -133,7 +133,7 @@ bool Device::submit(spyreStream_st& stream, Item& item, bool modelled, std::shar
       if (item.work == WorkKind::kKernel && faults->hang[self].reached()) item.hung_by = faults;
     }
     if (lost()) return false;
-    const uint64_t sequence = stream.sequence++;
+    const uint64_t sequence = stream.sequence++, queued_ns = item.queued_ns;
     if (modelled) {
       const double factor = model::jitter(seed_, static_cast<uint32_t>(index), stream.id, sequence);
       item.duration_ns = static_cast<uint64_t>(static_cast<double>(item.duration_ns) * factor);
@@ -146,7 +146,7 @@ bool Device::submit(spyreStream_st& stream, Item& item, bool modelled, std::shar
       wake = asleep_ && item.has_function;
       stream.queue.push(std::move(item));
     }
-    if (point != nullptr) *point = mark_locked(stream, 0);
+    if (point != nullptr) *point = mark_locked(stream, queued_ns);
   }
   if (wake) work_.notify_one();
   return true;
@@ -176,6 +176,7 @@ std::shared_ptr<Point> Device::mark(spyreStream_st& stream) {
 }
 
 void Device::wait_for(spyreStream_st& stream, const std::shared_ptr<Point>& point) {
+  const uint64_t now = host_now_ns();
   bool wake = false;
   {
     std::lock_guard lock(mutex_);
@@ -186,6 +187,7 @@ void Device::wait_for(spyreStream_st& stream, const std::shared_ptr<Point>& poin
     if (point->stream == &stream || (placeable && point->functions_have_run())) return;
     Item item;
     item.item = ItemKind::kWait;
+    item.queued_ns = now;
     item.placed = placeable;
     item.has_function = true;
     item.point = point;
@@ -211,7 +213,7 @@ std::vector<std::shared_ptr<Point>> Device::unfinished() {
   for (const auto& stream : streams_) {
     if (stream->unplaced != 0 || std::max(stream->tail_ns, stream->ready_ns) > now ||
         stream->functions_run.load(std::memory_order_acquire) != stream->functions) {
-      points.push_back(mark_locked(*stream, 0));
+      points.push_back(mark_locked(*stream, now));
     }
   }
   return points;
@@ -307,14 +309,16 @@ void Device::loop() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     const uint64_t serving = passes_wanted_;
+    // Only what is due by now, so that who waits for these passes doesn't wait for what is submitted meanwhile.
+    const uint64_t now = host_now_ns();
     uint64_t deadline = kUnknown;
-    while (pass(lock, &deadline) && !stop_) deadline = kUnknown;
+    while (pass(lock, now, &deadline) && !stop_) deadline = kUnknown;
     if (passes_done_ != serving) {
       passes_done_ = serving;
       progress_.notify_all();
     }
     if (stop_ || passes_wanted_ != serving) continue;
-    if (current_tracer() != nullptr) deadline = std::min(deadline, host_now_ns() + kPollNs);
+    if (current_tracer() != nullptr) deadline = std::min(deadline, now + kPollNs);
     asleep_ = true;
     if (deadline == kUnknown) {
       work_.wait(lock);
@@ -327,12 +331,12 @@ void Device::loop() {
 }
 
 // One pass over all streams. True if something moved, so that another pass may find more.
-bool Device::pass(std::unique_lock<std::mutex>& lock, uint64_t* deadline) {
+bool Device::pass(std::unique_lock<std::mutex>& lock, uint64_t now, uint64_t* deadline) {
   bool moved = false;
   // Streams may be added while the lock is off, never removed.
   for (size_t i = 0; i < streams_.size(); ++i) {
     spyreStream_st& stream = *streams_[i];
-    if (!stream.queue.empty()) moved |= step(lock, stream, deadline);
+    if (!stream.queue.empty()) moved |= step(lock, stream, now, deadline);
   }
   return moved;
 }
@@ -368,8 +372,8 @@ bool Device::try_place(spyreStream_st& stream, Item& item, const Faults* faults,
   return true;
 }
 
-// Moves a stream on as far as the clock allows. True if something moved.
-bool Device::step(std::unique_lock<std::mutex>& lock, spyreStream_st& stream, uint64_t* deadline) {
+// Moves a stream on as far as it is due at `now`. True if something moved.
+bool Device::step(std::unique_lock<std::mutex>& lock, spyreStream_st& stream, uint64_t now, uint64_t* deadline) {
   const Faults* faults = current_faults();
   const uint64_t late = faults == nullptr ? 0 : faults->late_ns;
   const bool early = faults != nullptr && faults->early;
@@ -379,7 +383,10 @@ bool Device::step(std::unique_lock<std::mutex>& lock, spyreStream_st& stream, ui
   batch_.clear();
   while (!stream.queue.empty() && batch_.size() < kBatchItems && pieces < kBatchPieces) {
     Item& item = stream.queue.front();
-    const uint64_t now = host_now_ns();
+    if (item.queued_ns > now) {
+      *deadline = std::min(*deadline, item.queued_ns);
+      break;
+    }
     if (!item.placed || item.hung_by != nullptr) {
       if (!try_place(stream, item, faults, now)) {
         if (item.item == ItemKind::kWait) *deadline = std::min(*deadline, now + kForeignPollNs);

@@ -218,8 +218,8 @@ class Device {
   void lose(uint64_t now);
   static size_t ended(spyreStream_st& stream, uint64_t now);
   void loop();
-  bool pass(std::unique_lock<std::mutex>& lock, uint64_t* deadline);
-  bool step(std::unique_lock<std::mutex>& lock, spyreStream_st& stream, uint64_t* deadline);
+  bool pass(std::unique_lock<std::mutex>& lock, uint64_t now, uint64_t* deadline);
+  bool step(std::unique_lock<std::mutex>& lock, spyreStream_st& stream, uint64_t now, uint64_t* deadline);
   void hand_out(const std::vector<Item>& batch, const spyreStream_st& stream, const Faults* faults);
 
   const MachineConfig& config_;

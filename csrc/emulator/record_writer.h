@@ -28,12 +28,15 @@
 // no membarrier (old kernels, some emulators), `end` is always 0: every record takes the slow way, which asks the same
 // with sequentially consistent operations on `kept_end`.
 //
-// One flush runs at a time, and an owner changes lanes only when a flush has closed the one that it was in: so the lane
-// that a flusher reads is never the one that the owner fills. The owner never waits for the flusher; the flusher waits
-// for the rest of one record at most.
+// One flush runs at a time, it closes at most one lane of a writer, and an owner changes lanes only when a flush has
+// closed the one that it was in: so the lane that a flusher reads is never the one that the owner fills. (A flush that
+// tried both lanes could close the one that the owner has just fled to, and send it back into the one being read.) The
+// owner never waits for the flusher; the flusher waits for the rest of one record, or of one change of buffers.
 //
-// A source that is closed (lend() refuses, from then on) and flushed holds no buffer: a flush waits for owners that are
-// between asking for a buffer and opening their lane with it, and those that ask later are refused.
+// A source that is closed (lend() refuses, from then on) and flushed holds no buffer: `changing` says that the owner is
+// between taking its full buffer off and opening a lane with the next one. A flush that sees it waits: afterwards the
+// full buffer has been given back, and a new one is in a lane that the flush will close. An owner whose change begins
+// later asks a closed source, and is refused.
 //
 // When a thread ends, its writer, with its half-full buffer, is taken over by the next thread that needs one.
 #pragma once
@@ -118,16 +121,16 @@ class alignas(64) RecordWriter {
     uint8_t* begin = nullptr;            // what follows: written by the owner while the lane is closed
     size_t size = 0;
     size_t records_left = 0;  // the owner's
-    bool taken = false;       // the flusher's: between hide() and take()
   };
   static constexpr uintptr_t kCounted = 1;
 
   std::atomic<uintptr_t>& end_of(Lane& lane) { return asymmetric_ ? lane.end : lane.kept_end; }
   uintptr_t slow_begin(size_t bytes);
 
-  Lane* lane_ = &lanes_[0];           // the owner's
-  bool open_ = false;                 // the owner's: it opened the lane and did not close it
-  std::atomic<bool> lending_{false};  // sequentially consistent against hide() and what lend() asks
+  Lane* lane_ = &lanes_[0];            // the owner's
+  bool open_ = false;                  // the owner's: it opened the lane and did not close it
+  std::atomic<bool> changing_{false};  // sequentially consistent against hide() and what lend() asks
+  Lane* taken_ = nullptr;              // the flusher's: between hide() and take()
   const BufferSource source_;
   const bool asymmetric_;
   std::array<Lane, 2> lanes_{};
@@ -148,6 +151,7 @@ inline uintptr_t RecordWriter::slow_begin(size_t bytes) {
           return cursor;
         }
       }
+      changing_.store(true, std::memory_order_seq_cst);  // partner: hide()'s loads
       const bool mine = end.exchange(0, std::memory_order_seq_cst) != 0;
       lane.cursor.store(cursor, std::memory_order_release);  // partner: take()'s acquire
       open_ = false;
@@ -160,11 +164,11 @@ inline uintptr_t RecordWriter::slow_begin(size_t bytes) {
     }
     uint8_t* buffer = nullptr;
     size_t size = 0, max_records = 0;
-    lending_.store(true, std::memory_order_seq_cst);
+    changing_.store(true, std::memory_order_seq_cst);  // partner: hide()'s loads
     const bool lent = source_.lend(&buffer, &size, &max_records);
     if (!lent || size < bytes) {
       if (lent) source_.give_back(buffer, size, 0);
-      lending_.store(false, std::memory_order_release);
+      changing_.store(false, std::memory_order_release);  // partner: hide()'s loads
       return 0;
     }
     lane.begin = buffer;
@@ -172,8 +176,8 @@ inline uintptr_t RecordWriter::slow_begin(size_t bytes) {
     lane.records_left = max_records == 0 ? SIZE_MAX : max_records;
     lane.cursor.store(reinterpret_cast<uintptr_t>(buffer), std::memory_order_relaxed);
     end.store(max_records == 0 ? reinterpret_cast<uintptr_t>(buffer) + size : kCounted,
-              std::memory_order_release);              // partner: hide()'s exchange
-    lending_.store(false, std::memory_order_release);  // partner: hide()'s load
+              std::memory_order_release);               // partner: hide()'s exchange
+    changing_.store(false, std::memory_order_release);  // partner: hide()'s loads
     open_ = true;
   }
 }
@@ -182,31 +186,38 @@ inline void RecordWriter::close() {
   if (!open_) return;
   Lane& lane = *lane_;
   open_ = false;
+  changing_.store(true, std::memory_order_seq_cst);                // partner: hide()'s loads
   if (end_of(lane).exchange(0, std::memory_order_seq_cst) != 0) {  // partner: hide()'s exchange
     const uintptr_t cursor = lane.cursor.load(std::memory_order_relaxed);
     source_.give_back(lane.begin, lane.size, cursor - reinterpret_cast<uintptr_t>(lane.begin));
   } else {
     lane_ = &lanes_[lane_ == &lanes_[0]];
   }
+  changing_.store(false, std::memory_order_release);  // partner: hide()'s loads
 }
 
 inline void RecordWriter::hide() {
-  while (lending_.load(std::memory_order_seq_cst)) sched_yield();
-  // Partner: the owner's release when it opened the lane. At most one of them is open.
-  for (Lane& lane : lanes_) lane.taken = end_of(lane).exchange(0, std::memory_order_seq_cst) != 0;
+  while (changing_.load(std::memory_order_seq_cst)) sched_yield();
+  for (Lane& lane : lanes_) {
+    if (end_of(lane).exchange(0, std::memory_order_seq_cst) != 0) {  // partner: the owner's release when it opened it
+      taken_ = &lane;
+      break;
+    }
+  }
+  // An owner that closed its lane just before us gives the buffer back now.
+  while (changing_.load(std::memory_order_seq_cst)) sched_yield();
 }
 
 inline void RecordWriter::take() {
-  for (Lane& lane : lanes_) {
-    if (!lane.taken) continue;
-    lane.taken = false;
-    uintptr_t cursor = lane.cursor.load(std::memory_order_seq_cst);  // partner: the owner's odd stores
-    while (cursor % 2 != 0) {
-      sched_yield();
-      cursor = lane.cursor.load(std::memory_order_acquire);  // partner: the owner's release
-    }
-    source_.give_back(lane.begin, lane.size, cursor - reinterpret_cast<uintptr_t>(lane.begin));
+  if (taken_ == nullptr) return;
+  Lane& lane = *taken_;
+  taken_ = nullptr;
+  uintptr_t cursor = lane.cursor.load(std::memory_order_seq_cst);  // partner: the owner's odd stores
+  while (cursor % 2 != 0) {
+    sched_yield();
+    cursor = lane.cursor.load(std::memory_order_acquire);  // partner: the owner's release
   }
+  source_.give_back(lane.begin, lane.size, cursor - reinterpret_cast<uintptr_t>(lane.begin));
 }
 
 }  // namespace kineto_spyre::emulator

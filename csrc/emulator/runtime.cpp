@@ -603,7 +603,12 @@ spyreError_t spyreSetFaults(const char* specification) {
   std::unique_ptr<Faults> faults = parse_faults(specification, &error);
   if (!error.empty()) return fail(SPYRE_ERROR_INVALID_VALUE, error);
   std::lock_guard lock(g_setup);
-  g_faults.store(faults.release(), std::memory_order_release);  // the one before stays: see Faults
+  static const Faults* all = nullptr;  // those of earlier stay: see Faults
+  if (faults != nullptr) {
+    faults->before = all;
+    all = faults.get();
+  }
+  g_faults.store(faults.release(), std::memory_order_release);
   if (Machine* machine = g_machine.load(std::memory_order_acquire)) {
     for (const auto& device : machine->devices) device->look_again(true);
   }

@@ -17,7 +17,8 @@ std::string one_run(int64_t seed) {
   }
   for (int i = 0; i < 60; ++i) {
     const int32_t device = i % 2;
-    spyreKernel_t k = kernel(("kernel" + std::to_string(i)).c_str(), -1);
+    const std::string name = "kernel" + std::to_string(i);
+    spyreKernel_t k = kernel(name.c_str(), -1);
     k.flops = 1e6 * i;
     k.bytes_read = static_cast<uint64_t>(1000 * i);
     k.bytes_written = static_cast<uint64_t>(500 * i);

@@ -8,7 +8,25 @@
 
 using namespace testing;
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZE_ADDRESS
+#elif defined(__SANITIZE_THREAD__)
+#define SANITIZE_THREAD
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZE_ADDRESS
+#elif __has_feature(thread_sanitizer)
+#define SANITIZE_THREAD
+#endif
+#endif
+
 namespace {
+
+#if defined(SANITIZE_ADDRESS)
+constexpr int kForks = 5;  // each copies the shadow of a large address space
+#else
+constexpr int kForks = 50;
+#endif
 
 int rounds() {
   const char* wanted = std::getenv("KINETO_SPYRE_TEST_ROUNDS");
@@ -21,13 +39,13 @@ TEST_CASE("8 streams on 2 devices from 8 host threads, with a flusher and a walk
   machine(2);
   constexpr int kThreads = 8;
   std::atomic<uint64_t> launches{0}, functions{0}, copies{0}, allocations{0};
-  Client client(32 << 10);
+  Client client(4096);
   std::atomic<bool> stop{false};
   std::thread flusher([&] {
     while (!stop) {
       aiuptiFlushAllActivities();
       client.walk();
-      usleep(200);
+      usleep(2000);
     }
   });
   std::vector<std::thread> threads;
@@ -121,8 +139,8 @@ TEST_CASE("clients come and go while threads work") {
     });
   }
   size_t out = 0, errors = 0;
-  for (int i = 0; i < rounds() / 4; ++i) {
-    Client client;
+  for (int i = 0; i < rounds() / 8; ++i) {
+    Client client(4096);
     usleep(1000);
     client.disable();
     REQUIRE(aiuptiFlushAllActivities() == AIUPTI_SUCCESS);
@@ -157,7 +175,7 @@ TEST_CASE("faults come and go while threads work") {
       spyreEventDestroy(event);
     });
   }
-  Client client;
+  Client client(4096);
   const char* specifications[] = {"hang=1,timeout=1ms",
                                   "device_lost=3",
                                   "",
@@ -178,7 +196,7 @@ TEST_CASE("faults come and go while threads work") {
   REQUIRE(client.walk_errors().empty());
 }
 
-#if !defined(__SANITIZE_THREAD__)  // a sanitizer's threads don't survive a fork of many threads
+#if !defined(SANITIZE_THREAD)  // whose own threads and locks don't survive a fork of many threads
 TEST_CASE("the child of a fork has no machine and no libaiupti, hangs in nothing, and can start anew") {
   machine(1);
   Client client(4096);
@@ -196,10 +214,10 @@ TEST_CASE("the child of a fork has no machine and no libaiupti, hangs in nothing
       }
     });
   }
-  for (int i = 0; i < 50; ++i) {
+  for (int i = 0; i < kForks; ++i) {
     const pid_t child = fork();
     if (child == 0) {
-      alarm(20);  // a hang ends the child by a signal
+      alarm(60);  // a hang ends the child by a signal
       const spyreKernel_t k = kernel("in the child", 1000);
       bool fine = spyreIsInitialized() == 0 && spyreIsTracing() == 0 &&
                   spyreLaunchKernel(0, nullptr, &k) == SPYRE_ERROR_NOT_INITIALIZED &&

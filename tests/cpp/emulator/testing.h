@@ -195,7 +195,7 @@ class Client {
     if (client->lent_.size() >= client->buffers_) return;
     *size = client->buffer_bytes_;
     *max_records = client->max_records_;
-    *buffer = static_cast<uint8_t*>(std::aligned_alloc(64, client->buffer_bytes_));
+    *buffer = static_cast<uint8_t*>(std::aligned_alloc(64, (client->buffer_bytes_ + 63) / 64 * 64));
     std::memset(*buffer, 0xEE, *size);
     client->lent_.push_back(*buffer);
   }
