@@ -25,7 +25,7 @@ _NAMES = 100_000
 _LIMIT = 1 << 53  # beyond it a double, and so a browser, no longer tells whole numbers apart
 
 # What kind of slice a row holds: only these matter to the rules.
-_HOST, _RANGE, _KERNEL, _COPY, _MEMSET, _MEMORY, _PYTHON, _CALL = range(8)
+_HOST, _RANGE, _KERNEL, _COPY, _MEMSET, _MEMORY, _ESTIMATE, _CALL = range(8)
 _KINDS = {
     "kernel": _KERNEL,
     "gpu_memcpy": _COPY,
@@ -33,7 +33,8 @@ _KINDS = {
     "memcpy": _COPY,
     "memset": _MEMSET,
     "gpu_user_annotation": _RANGE,
-    "python_function": _PYTHON,
+    "python_function": _ESTIMATE,
+    "cuda_sync": _ESTIMATE,
 }
 _WORK = (_KERNEL, _COPY, _MEMSET)
 _CATEGORIES = {
@@ -325,7 +326,7 @@ class Judge:
 
         if kind == _CALL:
             self._call(event, row, start, number, category.lower())
-        elif kind != _HOST and kind != _PYTHON:
+        elif kind != _HOST and kind != _ESTIMATE:
             self._device_event(event, row, start, duration, number, kind)
         elif category == "Trace" and name.startswith("PyTorch Profiler"):
             window = self._window
@@ -534,7 +535,7 @@ class Judge:
                 over_end, over_name, over_kind = is_open[-1]
                 shared = {"overlaps": self._name_of(over_name), "shared": (over_end - start) / 1000}
                 self.say(
-                    "stack-overlap" if _PYTHON in (kind, over_kind) else "row-overlap",
+                    "estimate-overlap" if _ESTIMATE in (kind, over_kind) else "row-overlap",
                     self._example(row.number, start, name, **shared),
                 )
                 is_open = [one for one in is_open if one[0] > start + tolerance]
@@ -600,7 +601,10 @@ class Judge:
                 both = list(same)
                 starts = [i for i in both if flows.flags[i]]
                 if not starts or len(starts) == len(both):
-                    self.say("flow-end", self._flow_example(both[0]), len(both))
+                    for i in both:
+                        on_device = self._row_list[flows.row[i]].pid in self._device_pids
+                        for rule in ["flow-end"] if on_device else ["flow-stray", "contract-arrow"]:
+                            self.say(rule, self._flow_example(i))
                 if len(starts) > 1:
                     self.say("flow-reused", self._flow_example(starts[1]), len(starts) - 1)
 
@@ -628,6 +632,7 @@ class Judge:
             for rule in [rule for rule in self.found if rule.startswith("contract-")]:
                 del self.found[rule]
             return
+        self.found.pop("flow-stray", None)  # contract-arrow says it
         if len(entries) != 1 or not isinstance(entries[0], dict) or entries[0].get("type") != "AIU":
             self.say("contract-properties", {"name": "deviceProperties", "entries": len(entries)})
         for pid, example in self._device_pids.items():

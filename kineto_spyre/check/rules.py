@@ -84,11 +84,11 @@ RULES: dict[str, Rule] = {
         "Rows are drawn as nested calls: Perfetto hides such a slice, chrome://tracing prints it over the other.",
         "If the slices come from several threads or streams, they need rows of their own. " + _WRITER,
     ),
-    "stack-overlap": Rule(
+    "estimate-overlap": Rule(
         False,
-        "Python frames that cross another slice on their row",
-        "PyTorch guesses the end of some frames (with_stack); viewers hide or overprint such a slice.",
-        "Nothing: only the frames are concerned.",
+        "Python frames or synchronisation spans that cross another slice on their row",
+        "The profiler estimates where some of them begin or end; viewers hide or overprint such a slice.",
+        "Nothing: no sum over ops or device work is concerned.",
     ),
     "duplicate": Rule(
         True,
@@ -135,9 +135,15 @@ RULES: dict[str, Rule] = {
     ),
     "flow-end": Rule(
         True,
-        "arrows with one end (a start that ends nowhere, or an end without a start)",
+        "ends of arrows at a device's work that start nowhere",
         "Viewers drop the arrow.",
-        "Usual cause: one of the two events was dropped after the arrow was written. " + _WRITER,
+        "Usual cause: the launch is not in the trace. " + _WRITER,
+    ),
+    "flow-stray": Rule(
+        False,
+        "arrows on the host that have one end",
+        "Viewers draw nothing. Kineto writes one for every CUDA call, whether or not work followed.",
+        "Nothing, unless launches whose work is missing are reported too.",
     ),
     "flow-reused": Rule(
         True,
@@ -239,6 +245,12 @@ RULES: dict[str, Rule] = {
         "launch arrows (ac2g) with an id that fwdbwd arrows use too, or not above all of those",
         "acelyzer and others mix the two.",
         _EXPORT,
+    ),
+    "contract-arrow": Rule(
+        True,
+        "arrows on the host that have one end",
+        "A Spyre's trace has arrows for device work alone: either the work is missing or the arrow is wrong.",
+        _WRITER,
     ),
     "contract-counter": Rule(
         True, "counters named Power", "acelyzer stops with a KeyError.", "Any other name will do: pwr (W)."

@@ -26,6 +26,15 @@ def test_a_sound_trace_has_no_finding(tmp_path):
     assert found(report(tmp_path, Trace())) == {}
 
 
+def as_of_another_device(t):
+    """The same trace as if it came from a CUDA device."""
+    t.head = {"deviceProperties": [{"id": i, "name": "NVIDIA"} for i in range(8)]}
+    t.names[-1]["args"]["labels"] = "GPU 0"
+    for event in (t.launch, t.copy_call, t.set_call):
+        event.update(cat="cuda_runtime", name="cudaLaunchKernel")
+    t.copy["name"] = "Memcpy DtoH (Device -> Pinned)"
+
+
 # Rule -> (how to spoil a sound trace, what must be found: this rule's count, and rules that follow from the same fault)
 SPOILT = {}
 
@@ -102,7 +111,7 @@ def _(t):
     t.add(slice_("crosses the op", "cpu_op", 4321, 4322, 20.0, 30.0))
 
 
-@spoilt("stack-overlap")
+@spoilt("estimate-overlap")
 def _(t):
     t.add(slice_("frame.py(1): f", "python_function", 4321, 4322, 20.0, 30.0))
 
@@ -142,7 +151,18 @@ def _(t):
     t.remove(t.start, t.end)
 
 
-@spoilt("flow-end", missing_flow=1)
+@spoilt("flow-end")
+def _(t):
+    t.remove(t.start)
+
+
+@spoilt("flow-stray", 2)
+def _(t):
+    as_of_another_device(t)
+    t.add(arrow("s", 105, 4321, 4322, 3.0), arrow("f", 106, 4321, 4322, 3.0))
+
+
+@spoilt("contract-arrow", missing_flow=1)
 def _(t):
     t.remove(t.end)
 
@@ -354,11 +374,7 @@ def test_a_trace_of_whole_microseconds_is_judged_with_that_tolerance(tmp_path):
 
 def test_another_devices_trace_is_not_held_to_the_spyre_contract(tmp_path):
     t = Trace()
-    t.head = {"deviceProperties": [{"id": i, "name": "NVIDIA"} for i in range(8)]}
-    t.names[-1]["args"]["labels"] = "GPU 0"
-    for event in (t.launch, t.copy_call, t.set_call):
-        event.update(cat="cuda_runtime", name="cudaLaunchKernel")
-    t.copy["name"] = "Memcpy DtoH (Device -> Pinned)"
+    as_of_another_device(t)
     t.tail["more"] = []
     result = report(tmp_path, t)
     assert found(result) == {} and result["spyre"] is False
