@@ -214,21 +214,29 @@ void Session::stop() {
   options_.window_end = now_ns();
   over();
   if (state_ != State::kRecording) return;
+  if (in_child()) {
+    guarded("say so", [&] {
+      warnings_.push_back("This process was forked from a profiled one: what its parent records stays with the parent.");
+    });
+    state_ = State::kOff;
+    return;
+  }
+  state_ = State::kStopped;
+  // Each for itself: whatever fails, the capture must come to its end, or no other session could begin.
   guarded("end the recording", [&] {
-    if (in_child()) {
-      warnings_.push_back(
-          "This process was forked from a profiled one: what its parent records stays with the parent.");
-      state_ = State::kOff;
-      return;
-    }
-    state_ = State::kStopped;
     capture::close_window();
     disable_kinds();
+  });
+  guarded("have libaiupti hand over its records", [&] {
     std::string error;
     Plugin::get().flush(*library_, environment_.flush_timeout_ms, &error);
     if (!error.empty()) warnings_.push_back(error);
     const uint64_t after = dropped();
     lost_ = dropped_resets_ || after < dropped_before_ ? after : after - dropped_before_;
+  });
+  guarded("take what was recorded", [&] {
+    harvest_ = capture::harvest();
+    losses_ = harvest_.losses();
   });
 }
 
@@ -240,9 +248,7 @@ void Session::make() {
   auto arena = std::make_unique<Arena>();
   guarded("read what was recorded", [&] {
     if (!recorded) return;
-    arena->harvest = capture::harvest();
-    losses_ = arena->harvest.losses();
-    have_losses_ = true;
+    arena->harvest = std::move(harvest_);
     arena->trace = trace::make_trace({arena->harvest.buffers(), arena->harvest.threads(), library_->next_record},
                                      options_, *arena);
     arena->harvest.forget_notes();

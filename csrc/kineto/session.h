@@ -62,8 +62,8 @@ class Session final : public libkineto::IActivityProfilerSession {
   bool dropped_resets_ = false;
   uint64_t dropped_before_ = 0;
   uint64_t lost_ = 0;
+  capture::Harvest harvest_;  // from stop until the trace is made
   capture::Losses losses_;
-  bool have_losses_ = false;
   std::vector<std::string> warnings_;  // before the trace's own
   std::string report_;
   std::unique_ptr<Arena> arena_;

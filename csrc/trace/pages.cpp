@@ -11,7 +11,9 @@
 namespace kineto_spyre::trace {
 namespace {
 
-constexpr size_t kStep = 256 << 10;
+// A step is as much as is there already, within these.
+constexpr size_t kLeastStep = 16 << 10;
+constexpr size_t kMostStep = 256 << 10;
 
 }  // namespace
 
@@ -48,7 +50,7 @@ Pages::~Pages() {
 }
 
 void Pages::get(size_t bytes) {
-  const size_t until = std::min(size_, std::max(bytes, ready_ + kStep));
+  const size_t until = std::min(size_, std::max(bytes, ready_ + std::clamp(ready_, kLeastStep, kMostStep)));
 #ifdef MADV_POPULATE_WRITE
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t from = reinterpret_cast<uintptr_t>(data_ + ready_) & ~(page - 1);

@@ -13,8 +13,8 @@ class Pages {
   Pages() = default;
   static constexpr size_t kHuge = 2 << 20;
 
-  // `bytes` of zeroes, at a multiple of `alignment` (a power of two). Takes address space only. Of the first `sure` bytes
-  // it is known that they will be written. Throws std::bad_alloc.
+  // `bytes` of zeroes, at a multiple of `alignment` (a power of two). Takes address space only. Of the first `sure`
+  // bytes it is known that they will be written. Throws std::bad_alloc.
   Pages(size_t bytes, size_t alignment, size_t sure = 0);
   Pages(Pages&& other) noexcept;
   Pages& operator=(Pages&& other) noexcept;

@@ -66,8 +66,9 @@ class Maker {
         launches_(first_correlation(input.buffers), expected_calls(input.buffers)),
         rows_(trace) {
     for (uint32_t cbid = 0; cbid < kCbids; ++cbid) {
-      launching_[cbid] = aiupti::launches_device_work(cbid);
-      known_[cbid] = !aiupti::known_cbid_name(cbid).empty();
+      if (aiupti::launches_device_work(cbid)) traits_[cbid] |= kLaunches;
+      if (cbid == AIUPTI_RUNTIME_TRACE_CBID_SCHEDULE_WAIT) traits_[cbid] |= kWaits;
+      if (!aiupti::known_cbid_name(cbid).empty()) traits_[cbid] |= kKnown;
     }
     low_ = static_cast<uint64_t>(std::max<int64_t>(1, options.window_begin - kDay));
     high_ = static_cast<uint64_t>(options.window_end + kDay);
@@ -84,6 +85,10 @@ class Maker {
       for (const capture::Buffer& buffer : buffers) {
         if (begins_with_host_call(buffer) == host_first) walk(buffer);
       }
+    }
+    for (size_t kind = 0; kind < aiupti::kKinds; ++kind) {
+      Sizes& sizes = trace_->sizes[kind];
+      if (sizes.seen == 0 && (kinds_seen_ >> kind & 1) != 0) sizes.seen = sizes.built;
     }
     finish_helpers();
     for (Item* item : put_off_) place_by_kind(*item);
@@ -160,7 +165,7 @@ class Maker {
         if (++errors == kErrors) break;
       } else {
         ++walked;
-        if (record == nullptr || !within(record)) [[unlikely]] {
+        if (!within(record)) [[unlikely]] {
           refuse(Refusal::kMalformed);
         } else {
           if (previous != nullptr) accept(previous, reinterpret_cast<uintptr_t>(record));
@@ -181,8 +186,7 @@ class Maker {
   }
 
   bool within(const AIUpti_Activity* record) const {
-    const auto at = reinterpret_cast<uintptr_t>(record);
-    return at >= begin_ && at < end_ && aiupti::aligned(record);
+    return reinterpret_cast<uintptr_t>(record) - begin_ < end_ - begin_ && aiupti::aligned(record);
   }
 
   void refuse(Refusal refusal) { ++trace_->refused[static_cast<size_t>(refusal)]; }
@@ -215,11 +219,10 @@ class Maker {
     const auto at = reinterpret_cast<uintptr_t>(record);
     // A walker may go backwards: then the distance says nothing, and the record has to fit into the buffer.
     const size_t room = next > at ? next - at : end_ - at;
+    kinds_seen_ |= 1U << static_cast<unsigned>(kind);
     if (room != sizeof(R)) [[unlikely]] {
       if (next > at) trace_->sizes[static_cast<size_t>(kind)].seen = room;
       if (room < sizeof(R)) return refuse(Refusal::kShorterRecord);
-    } else if (Sizes& sizes = trace_->sizes[static_cast<size_t>(kind)]; sizes.seen == 0) {
-      sizes.seen = room;
     }
     // The next ones are far enough apart to be fetched one by one, across pages too.
     __builtin_prefetch(reinterpret_cast<const char*>(record) + kAhead * sizeof(R));
@@ -232,13 +235,11 @@ class Maker {
                                   : Refusal::kUnreasonableTime);
     }
     Item& item = items_.append();
-    item.record = record;
-    item.link = 0;
-    item.kind = kind;
-    item.flags = Item::kNone;
     if constexpr (std::is_same_v<R, AIUpti_ActivityAPI>) {
-      join(item, typed);
+      join(item, record, kind);
     } else {
+      item.record = record;
+      item.kind = kind;
       const uint64_t correlation = aiupti::correlation_id(typed);
       Launch* launch = correlation != 0 ? launches_.find(correlation) : nullptr;
       // Its launch may be in a buffer that is still to come.
@@ -249,13 +250,47 @@ class Maker {
 
   // --- host calls -------------------------------------------------------------------------------------------------
 
-  void join(Item& item, const AIUpti_ActivityAPI& call) {
+  // Who calls: the same thread as in the record before, nearly always.
+  struct Caller {
+    uint32_t process = 0;
+    uint32_t tid = 0;    // as told; 0: not told
+    bool known = false;  // the rest is valid
+    bool foreign = false;
+    int32_t thread = -1;  // the timeline's number
+    int32_t lane = -1;
+  };
+
+  void turn_to(uint32_t process, uint32_t tid) {
+    caller_ = {process, tid, true, process != options_.process_id && process != 0, -1, -1};
+    recent_ = {};
+    if (caller_.foreign || tid == 0) return;
+    caller_.thread = timeline_.thread(tid);
+    caller_.lane = host_lane(tid);
+  }
+
+  void join(Item& item, AIUpti_Activity* record, Kind kind) {
+    const AIUpti_ActivityAPI& call = *aiupti::as<AIUpti_ActivityAPI>(record);
     const auto start = static_cast<int64_t>(aiupti::start(call));
     const uint64_t correlation = aiupti::correlation_id(call);
     const uint32_t cbid = aiupti::cbid(call);
-    item.id = correlation != 0 ? kIdBase + 1 + launches_.number(correlation) : 0;
-    if (const uint32_t process = aiupti::process_id(call); process != options_.process_id && process != 0)
-        [[unlikely]] {
+    const uint32_t process = aiupti::process_id(call);
+    const uint32_t tid = aiupti::thread_id(call).value_or(0);
+    if (tid != caller_.tid || process != caller_.process || !caller_.known) [[unlikely]] {
+      turn_to(process, tid);
+    }
+    const uint8_t traits = cbid < kCbids ? traits_[cbid] : uint8_t{0};
+
+    Timeline::Place at;
+    int32_t lane = caller_.lane;
+    if (caller_.thread >= 0) {
+      at = timeline_.at(caller_.thread, start);
+    } else if (tid == 0) {
+      int64_t only = options_.process_id;
+      at = timeline_.only_one_at(start, &only);
+      lane = host_lane(only);
+    }
+    item = {record, at.op, 0, static_cast<uint16_t>(lane), kind, Item::kNone};
+    if (caller_.foreign) [[unlikely]] {
       if (correlation != 0) {
         Launch& launch = launches_.get(correlation);
         if (launch.rank == 0) launch.item = &item;
@@ -263,47 +298,28 @@ class Maker {
       return drop(item, Refusal::kForeignProcess);
     }
 
-    int64_t tid = options_.process_id;
-    Timeline::Place at;
-    int32_t thread = -1;
-    if (const auto told = aiupti::thread_id(call); told && *told != 0) {
-      tid = *told;
-      thread = timeline_.thread(tid);
-      if (thread >= 0) at = timeline_.at(thread, start);
-    } else {
-      at = timeline_.only_one_at(start, &tid);
-    }
-    item.link = at.op;
-
-    const bool launches = cbid < kCbids && launching_[cbid];
-    if (launches) {
-      if (tid != recent_tid_) recent_ = {}, recent_tid_ = tid;
-      recent_[recent_at_++ % recent_.size()] = correlation;
-    }
     if (correlation != 0) {
-      const auto rank = static_cast<uint8_t>(1 + (item.kind == Kind::kRuntime ? 1 : 0) + (launches ? 2 : 0));
+      item.id = kIdBase + 1 + launches_.number(correlation);
+      const auto rank = static_cast<uint8_t>(1 + (kind == Kind::kRuntime ? 1 : 0) + (traits & kLaunches));
       Launch& launch = launches_.get(correlation);
-      if (launch.rank != 0 && is_duplicate(item, *launch.item)) [[unlikely]] {
-        return drop(item, Refusal::kDuplicate);
-      }
-      if (rank > launch.rank || (rank == launch.rank && start < launch.start)) {
-        if (launch.item != nullptr) {
+      if (launch.item != nullptr) [[unlikely]] {
+        if (launch.rank != 0 && is_duplicate(item, *launch.item)) return drop(item, Refusal::kDuplicate);
+        if (rank > launch.rank || (rank == launch.rank && start < launch.start)) {
           launch.item->clear(Item::kCorrelated);
           again_ = again_ || launch.work_end != 0;  // work was joined to the lesser call
+          launch.rank = 0;
         }
-        item.set(Item::kCorrelated);
-        launch.start = start;
-        launch.item = &item;
-        launch.op = at.op;
-        launch.range = at.range;
-        launch.rank = rank;
       }
-      if (thread < 0 && at.op == 0) helpers_.push_back(&item);
+      if (launch.rank == 0) {
+        launch = {start, &item, launch.work_end, at.op, at.range, rank};
+        item.flags = Item::kCorrelated;
+      }
+      if (caller_.thread < 0 && at.op == 0) helpers_.push_back(&item);
+      if ((traits & kLaunches) != 0) recent_[recent_at_++ % recent_.size()] = correlation;
     }
-    if (cbid == AIUPTI_RUNTIME_TRACE_CBID_SCHEDULE_WAIT) {
+    if ((traits & kWaits) != 0) [[unlikely]] {
       const uint64_t target = aiupti::data(call).value_or(UINT64_MAX);
-      if (tid != recent_tid_) recent_ = {};
-      waits_.push_back({start, static_cast<int64_t>(aiupti::end(call)), recent_, thread,
+      waits_.push_back({start, static_cast<int64_t>(aiupti::end(call)), recent_, caller_.thread,
                         static_cast<int32_t>(target >> 32), static_cast<uint32_t>(target)});
     }
 
@@ -312,19 +328,19 @@ class Maker {
       ++trace_->outside;
       return;
     }
-    const Category category = item.kind == Kind::kRuntime ? Category::kRuntime : Category::kDriver;
-    if (!options_.wanted[static_cast<size_t>(category)]) [[unlikely]] {
+    const auto category = static_cast<size_t>(kind == Kind::kRuntime ? Category::kRuntime : Category::kDriver);
+    if (!options_.wanted[category]) [[unlikely]] {
       item.set(Item::kDropped);
       ++trace_->not_requested;
       return;
     }
-    const int32_t lane = host_lane(tid);
     if (lane < 0) [[unlikely]] {
       return drop(item, Refusal::kTooManyRows);
     }
-    item.lane = static_cast<uint16_t>(lane);
-    if (cbid >= kCbids || !known_[cbid]) ++trace_->unknown_calls;
-    ++trace_->captured[static_cast<size_t>(category)];
+    if ((traits & kKnown) == 0) [[unlikely]] {
+      ++trace_->unknown_calls;
+    }
+    ++trace_->captured[category];
   }
 
   // A driver call on a helper thread belongs to the op whose runtime call has the same id.
@@ -340,16 +356,13 @@ class Maker {
   }
 
   int32_t host_lane(int64_t tid) {
-    if (tid == last_tid_) return last_lane_;
     const auto [at, added] = host_lanes_.try_emplace(tid, -1);
     if (added) {
       // Kineto itself names the rows of threads that run ops.
       std::string name = timeline_.thread(tid) < 0 ? "thread " + std::to_string(tid) + " (AIU runtime)" : "";
       at->second = rows_.add({true, options_.process_id, tid, tid, std::move(name)});
     }
-    last_tid_ = tid;
-    last_lane_ = at->second;
-    return last_lane_;
+    return at->second;
   }
 
   void drop(Item& item, Refusal refusal) {
@@ -437,7 +450,7 @@ class Maker {
     const auto start = static_cast<int64_t>(aiupti::start(record));
     const auto end = static_cast<int64_t>(aiupti::end(record));
     const uint64_t correlation = aiupti::correlation_id(record);
-    item.flags = Item::kNone;
+    item.flags = Item::kCorrelated;
     item.link = 0;
     item.id = kIdBase + 1 + (correlation != 0 ? launches_.number(correlation) : Launches::kNumbers + unnumbered_++);
 
@@ -479,7 +492,6 @@ class Maker {
       return drop_work(item, Refusal::kTooManyRows);
     }
     ++counts_.captured[static_cast<size_t>(kCategory)];
-    item.set(Item::kCorrelated);
     if (launch != nullptr) {
       // Not an allocation's: its time would count as device time of the op.
       if constexpr (!kIsMemory) item.link = launch->op;
@@ -736,8 +748,9 @@ class Maker {
   }
 
   static constexpr size_t kCbids = 256;
-  static constexpr size_t kAhead = 8;  // records that are on their way from memory
-  static constexpr int kErrors = 16;  // of a walker, in one buffer
+  enum Trait : uint8_t { kKnown = 1, kLaunches = 2, kWaits = 4 };  // of a callback id
+  static constexpr size_t kAhead = 8;                              // records that are on their way from memory
+  static constexpr int kErrors = 16;                               // of a walker, in one buffer
 
   const Options& options_;
   ItemStore& items_;
@@ -747,18 +760,16 @@ class Maker {
   uintptr_t begin_ = 0, end_ = 0;  // of the buffer that is walked
   Timeline timeline_;
   Launches launches_;
-  std::array<bool, kCbids> launching_{};
-  std::array<bool, kCbids> known_{};
+  std::array<uint8_t, kCbids> traits_{};
+  uint32_t kinds_seen_ = 0;
   std::vector<Item*> helpers_;  // host calls of threads without notes
   std::vector<Item*> put_off_;  // device work that came before its launch, or has none
   std::vector<Wait> waits_;
-  std::array<uint64_t, 8> recent_{};  // correlation ids that recent_tid_ launched last
+  Caller caller_;
+  std::array<uint64_t, 8> recent_{};  // correlation ids that the caller launched last
   size_t recent_at_ = 0;
-  int64_t recent_tid_ = -1;
   std::unordered_map<int32_t, WaitList> thread_waits_;
   std::unordered_map<int64_t, int32_t> host_lanes_;
-  int64_t last_tid_ = -1;
-  int32_t last_lane_ = -1;
   std::vector<Device> devices_;
   size_t last_device_ = 0;
   Rows rows_;
