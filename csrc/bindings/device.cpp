@@ -4,6 +4,7 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
 
+#include "device/boxed.h"
 #include "device/device.h"
 #include "device/runtime.h"
 
@@ -22,6 +23,7 @@ PYBIND11_MODULE(_device, m) {
   m.def("install", &device::install, py::arg("measure"));
   m.def("installed", &device::installed);
   m.def("in_bad_fork", &device::in_bad_fork);
+  m.def("bytes_moved", &device::bytes_moved);
   m.def("device_count", [] { return int{device::device_count()}; });
   m.def("default_generator", [](int index) {
     const auto& generator = at::detail::getPrivateUse1Hooks().getDefaultGenerator(static_cast<c10::DeviceIndex>(index));

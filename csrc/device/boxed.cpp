@@ -10,6 +10,7 @@
 #include <c10/util/SmallVector.h>
 #include <c10/util/flat_hash_map.h>
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -24,6 +25,7 @@
 #include "device/hooks.h"
 #include "device/launch.h"
 #include "device/runtime.h"
+#include "device/sparse.h"
 
 namespace kineto_spyre::device {
 namespace {
@@ -61,10 +63,9 @@ struct Plan {
   c10::SmallVector<int16_t, 4> returns;  // an argument's index (it returns what it was given), kFresh or kView
   Trail trail = Trail::kKernel;
   Arithmetic arithmetic = Arithmetic::kElementwise;
-  int16_t transposed = -1;      // where a convolution keeps that flag
-  bool waits = false;           // the host needs the result: its value, or the shape that follows from the values
-  bool any_device = false;      // takes CPU tensors beside the device's
-  bool tells_gradient = false;  // the CPU's choice of algorithm asks whether a gradient is wanted
+  int16_t transposed = -1;  // where a convolution keeps that flag
+  bool waits = false;       // the host needs the result: its value, or the shape that follows from the values
+  bool any_device = false;  // takes CPU tensors beside the device's
 
   explicit Plan(const c10::OperatorHandle& op);
 };
@@ -153,7 +154,15 @@ Plan::Plan(const c10::OperatorHandle& op) : name(op.operator_name()) {
   any_device = copies || one_of(n, {"aten::index", "aten::_index_put_impl_", "aten::_pack_padded_sequence",
                                     "aten::_ctc_loss", "aten::_ctc_loss_backward", "aten::set_", "aten::is_set_to",
                                     "aten::_convert_weight_to_int4pack_for_cpu"});
-  tells_gradient = one_of(n, {"aten::convolution", "aten::_fused_sdp_choice", "aten::_slow_conv2d_forward"});
+}
+
+std::atomic<uint64_t> moved_bytes{0};  // counted for tests; no order with anything
+
+c10::DataPtr moved_to(c10::DeviceIndex device, const void* data, size_t bytes) {
+  c10::DataPtr moved = allocate_on(device, bytes);
+  std::memcpy(moved.get(), data, bytes);
+  moved_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  return moved;
 }
 
 void release_storage(void* context) { c10::raw::intrusive_ptr::decref(static_cast<StorageImpl*>(context)); }
@@ -175,7 +184,9 @@ class Call {
 
   c10::DeviceIndex device() const { return device_; }
   // Where the kernel's results are wanted: the device, or the host (-1) if the op was asked for a CPU tensor.
-  c10::DeviceIndex results_on() const { return requested_ && requested_->type() != kSpyre ? -1 : device_; }
+  c10::DeviceIndex results_on() const {
+    return host_written_ || (requested_ && requested_->type() != kSpyre) ? -1 : device_;
+  }
   // The device tensors that were given, in the order of the arguments, list elements included.
   c10::ArrayRef<at::Tensor> inputs() const { return originals_; }
   const c10::SmallVector<at::Tensor, 4>& written() const { return written_; }
@@ -285,7 +296,9 @@ class Call {
 
   // A tensor that is not the device's: a CPU scalar may take part in anything, more than that only in few ops.
   void foreign(const Argument& a, const TensorImpl* impl) {
-    if (impl == c10::UndefinedTensorImpl::singleton() || plan_.any_device) return;
+    if (impl == c10::UndefinedTensorImpl::singleton()) return;
+    if (a.written) host_written_ = true;
+    if (plan_.any_device) return;
     if (impl->is_cpu() && impl->dim() == 0) return;
     if (foreign_ == nullptr) {
       foreign_ = impl;
@@ -313,30 +326,38 @@ class Call {
                   "Expected all tensors to be on the same device, but found at least two devices, spyre:", int{device_},
                   " and spyre:", int{index}, "! (when checking argument ", a.index + 1, " of ", plan_.name.name, ")");
     }
-    at::Tensor cpu;
-    if (is_dense_strided(impl)) [[likely]] {
-      cpu = at::detail::make_tensor<TensorImpl>(at::Storage(seat(impl->unsafe_storage().unsafeGetStorageImpl())),
-                                                c10::DispatchKeySet(c10::DispatchKey::CPU), impl->dtype());
-      TensorImpl* made = cpu.unsafeGetTensorImpl();
-      made->set_sizes_and_strides(impl->sizes(), impl->strides(), impl->storage_offset());
-      if (impl->is_conj()) made->_set_conj(true);
-      if (impl->is_neg()) made->_set_neg(true);
-      if (impl->is_wrapped_number()) made->set_wrapped_number(true);
-    } else {
-      auto copy = impl->shallow_copy_and_detach(c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true);
-      TORCH_CHECK_NOT_IMPLEMENTED(copy->has_storage(), "spyre has no kernel for ", plan_.name,
-                                  " of a tensor with layout ", impl->layout(),
-                                  ". Convert it with .to_dense(), or call it on the CPU.");
-      copy->_change_backend_component_keys(c10::Device(c10::kCPU));
-      copy->set_storage_keep_dtype(at::Storage(seat(impl->unsafe_storage().unsafeGetStorageImpl())));
-      cpu = at::Tensor(std::move(copy));
-    }
-    if (plan_.tells_gradient && impl->requires_grad()) cpu.unsafeGetTensorImpl()->set_requires_grad(true);
+    at::Tensor cpu = seen_by_cpu(t);
+    // Some kernels choose their way by it: convolutions, sparse products.
+    if (impl->requires_grad()) cpu.unsafeGetTensorImpl()->set_requires_grad(true);
     originals_.push_back(std::move(t));
     aliases_.push_back(cpu);
     arguments_.push_back(a.index);
     is_written_.push_back(a.written);
     return cpu;
+  }
+
+  at::Tensor seen_by_cpu(const at::Tensor& t) {
+    const TensorImpl* impl = t.unsafeGetTensorImpl();
+    if (is_dense_strided(impl)) [[likely]] {
+      at::Tensor cpu =
+          at::detail::make_tensor<TensorImpl>(at::Storage(seat(impl->unsafe_storage().unsafeGetStorageImpl())),
+                                              c10::DispatchKeySet(c10::DispatchKey::CPU), impl->dtype());
+      TensorImpl* made = cpu.unsafeGetTensorImpl();
+      made->set_sizes_and_strides(impl->sizes(), impl->strides(), impl->storage_offset());
+      if (impl->is_conj()) made->_set_conj(true);
+      if (impl->is_neg()) made->_set_neg(true);
+      if (impl->is_wrapped_number()) made->set_wrapped_number(true);
+      return cpu;
+    }
+    if (is_sparse(impl)) {
+      return sparse_on(c10::Device(c10::kCPU), t, [this](const at::Tensor& member) { return seen_by_cpu(member); });
+    }
+    auto copy = impl->shallow_copy_and_detach(c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true);
+    TORCH_CHECK_NOT_IMPLEMENTED(copy->has_storage(), "spyre has no kernel for ", plan_.name,
+                                " of a tensor with layout ", impl->layout(), ". Call it on the CPU.");
+    copy->_change_backend_component_keys(c10::Device(c10::kCPU));
+    copy->set_storage_keep_dtype(at::Storage(seat(impl->unsafe_storage().unsafeGetStorageImpl())));
+    return at::Tensor(std::move(copy));
   }
 
   // The CPU storage over the bytes of a device's, one for each.
@@ -385,9 +406,7 @@ class Call {
     if (is_memory_of(device_, data) || data.get() == nullptr) {
       data.unsafe_set_device(on);
     } else {
-      c10::DataPtr moved = allocate_on(device_, bytes);
-      std::memcpy(moved.get(), data.get(), bytes);
-      data = std::move(moved);
+      data = moved_to(device_, data.get(), bytes);
     }
   }
 
@@ -395,6 +414,10 @@ class Call {
   void hand_back(const at::Tensor& original, const at::Tensor& cpu) {
     TensorImpl* to = original.unsafeGetTensorImpl();
     TensorImpl* from = cpu.unsafeGetTensorImpl();
+    if (is_sparse(to)) {
+      sparse_assign(original, cpu, [this](const at::Tensor& member) { return adopt(member, /*view=*/false); });
+      return;
+    }
     if (!is_dense_strided(to)) return;
     const at::Storage& storage = from->unsafe_storage();
     StorageImpl* device_storage = device_storage_of(storage.unsafeGetStorageImpl());
@@ -434,6 +457,12 @@ class Call {
         if (!view) return originals_[i];
         break;
       }
+    }
+    if (is_sparse(t.unsafeGetTensorImpl())) {
+      return sparse_on(c10::Device(kSpyre, device_), t,
+                       [this](const at::Tensor& member) { return adopt(member, /*view=*/false); });
+    }
+    if (t.use_count() > 1) {
       // Someone keeps it, so it can't change under them.
       t = at::Tensor(t.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
     }
@@ -449,10 +478,8 @@ class Call {
     } else if (shared && s->_mutable_data_ptr_no_checks().device().type() != kSpyre &&
                !is_memory_of(device_, s->_mutable_data_ptr_no_checks())) {
       // A view of a CPU argument: its bytes stay the CPU's, the result gets its own.
-      c10::DataPtr moved = allocate_on(device_, s->nbytes());
-      std::memcpy(moved.get(), s->data(), s->nbytes());
       impl->set_storage_keep_dtype(at::Storage(c10::make_intrusive<StorageImpl>(
-          StorageImpl::use_byte_size_t(), s->nbytes(), std::move(moved), allocator(), true)));
+          StorageImpl::use_byte_size_t(), s->nbytes(), moved_to(device_, s->data(), s->nbytes()), allocator(), true)));
     } else {
       claim(s);
       impl->set_storage_keep_dtype(at::Storage(impl->unsafe_storage()));  // takes over the storage's device
@@ -463,6 +490,7 @@ class Call {
   const Plan& plan_;
   c10::DeviceIndex device_ = -1;
   std::optional<c10::Device> requested_;
+  bool host_written_ = false;  // writes to a CPU tensor
   IValue* generator_ = nullptr;
   const TensorImpl* foreign_ = nullptr;
   uint16_t foreign_argument_ = 0;
@@ -488,7 +516,7 @@ class Timeline {
 
   void copy(const at::Tensor& to, const at::Tensor& from, bool non_blocking) const {
     const bool into = to.device().type() == kSpyre, out_of = from.device().type() == kSpyre;
-    const uint64_t bytes = to.nbytes();
+    const uint64_t bytes = bytes_of(to);
     if (bytes == 0) return;
     if (into && out_of) {
       if (to.device() == from.device()) return kernel();
@@ -496,7 +524,7 @@ class Timeline {
     }
     const c10::DeviceIndex device = into ? to.device().index() : from.device().index();
     const at::Tensor& host = into ? from : to;
-    const bool asynchronous = non_blocking && is_pinned(host.const_data_ptr());
+    const bool asynchronous = non_blocking && host.layout() == c10::kStrided && is_pinned(host.const_data_ptr());
     check(spyreMemcpy(device, nullptr, nullptr, bytes, into ? SPYRE_MEMCPY_HTOD : SPYRE_MEMCPY_DTOH,
                       current_handle(device), asynchronous ? SPYRE_EAGER : SPYRE_EAGER | SPYRE_BLOCKING),
           "copying");
@@ -596,11 +624,11 @@ class BoxedKernel final : public c10::OperatorKernel {
   // zero_ of a dense tensor is the runtime's own fill.
   static bool fill(const Plan&, Stack* stack) {
     const at::Tensor& t = stack->back().toTensor();
-    if (!t.is_non_overlapping_and_dense() || t.numel() == 0) return false;
+    if (t.layout() != c10::kStrided || !t.is_non_overlapping_and_dense() || t.numel() == 0) return false;
     refuse_in_fork();
     const c10::DeviceIndex device = t.device().index();
     void* const data = static_cast<char*>(t.storage().mutable_data()) + t.storage_offset() * t.element_size();
-    check(spyreMemset(device, data, 0, t.nbytes(), current_handle(device), SPYRE_EAGER), "zeroing");
+    check(spyreMemset(device, data, 0, bytes_of(t), current_handle(device), SPYRE_EAGER), "zeroing");
     return true;  // the stack holds what was given, which is what it returns
   }
 
@@ -658,11 +686,15 @@ void register_for(c10::DispatchKey spyre, c10::DispatchKey cpu, std::vector<c10:
 
 }  // namespace
 
+uint64_t bytes_moved() { return moved_bytes.load(std::memory_order_relaxed); }
+
 void register_boxed_kernels() {
   // Where a composite kernel's choice depends on the device, the CPU's choice is taken as a whole.
   register_for(c10::DispatchKey::PrivateUse1, c10::DispatchKey::CPU,
                {{"aten::convolution", ""}, {"aten::convolution_backward", ""}, {"aten::copy_", ""}});
   register_for(c10::DispatchKey::QuantizedPrivateUse1, c10::DispatchKey::QuantizedCPU, {{"aten::copy_", ""}});
+  register_for(c10::DispatchKey::SparsePrivateUse1, c10::DispatchKey::SparseCPU, {{"aten::copy_", ""}});
+  register_for(c10::DispatchKey::SparseCsrPrivateUse1, c10::DispatchKey::SparseCsrCPU, {{"aten::copy_", ""}});
 }
 
 }  // namespace kineto_spyre::device

@@ -16,8 +16,14 @@
 // round differently; and as a fallback for ops that are registered later.
 #pragma once
 
+#include <cstdint>
+
 namespace kineto_spyre::device {
 
 void register_boxed_kernels();
+
+// Bytes that results had to be moved by, since a kernel did not allocate them from the CPU allocator on its calling
+// thread. It is 0 for all that we know of; tests look at it.
+uint64_t bytes_moved();
 
 }  // namespace kineto_spyre::device

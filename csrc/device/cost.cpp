@@ -28,8 +28,6 @@ std::string_view summary(const c10::OperatorName& name) {
   return s;
 }
 
-uint64_t bytes_of(const at::Tensor& t) { return static_cast<uint64_t>(t.numel()) * t.element_size(); }
-
 spyreDtype_t dtype_of(c10::ScalarType type) {
   switch (type) {
     case c10::ScalarType::Half:
@@ -90,6 +88,11 @@ struct Hash {
 };
 
 }  // namespace
+
+uint64_t bytes_of(const at::Tensor& t) {
+  if (t.layout() != c10::kStrided) return 0;
+  return static_cast<uint64_t>(t.numel()) * t.element_size();
+}
 
 Arithmetic arithmetic_of(const c10::OperatorName& name) {
   static constexpr std::pair<std::string_view, Arithmetic> kKinds[] = {

@@ -29,6 +29,9 @@ enum class Arithmetic : uint8_t {
 };
 Arithmetic arithmetic_of(const c10::OperatorName& name);
 
+// Of the elements, not of the storage behind them. 0 for sparse tensors, whose members are not looked at.
+uint64_t bytes_of(const at::Tensor& t);
+
 struct Figures {
   double flops = 0;
   uint64_t read = 0;

@@ -21,9 +21,13 @@ def as_it_was(machine: None):
     """Each test begins on device 0 with its default stream, a known seed and an empty cache."""
     import torch
 
+    from kineto_spyre import _device
+
     torch.spyre.set_device(0)
     torch.manual_seed(0)
+    moved = _device.bytes_moved()
     yield
+    assert _device.bytes_moved() == moved, "an op's result was copied into the device's memory"
     torch.spyre.synchronize()
     torch.spyre.set_device(0)
     torch.set_default_device(None)

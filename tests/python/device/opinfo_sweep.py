@@ -36,9 +36,6 @@ WHY = {
     "linalg.lstsq": "the CPU's own results vary from call to call: LAPACK's gelsy reads pivots that PyTorch does not "
     "initialise, so what lay in memory before decides",
     "tensor_split": "as for every device, indices must be on the CPU; the sweep moves them",
-    "sparse.mm.reduce": "no sparse layouts on the device",
-    "sparse.sampled_addmm": "no sparse layouts on the device",
-    "to_sparse": "no sparse layouts on the device",
 }
 
 
@@ -56,7 +53,12 @@ class Outcome:
 
     @property
     def equal(self) -> bool:
-        return not self.crashed and self.forward == self.forward_equal and self.backward == self.backward_equal
+        return (
+            not self.crashed
+            and not self.reasons
+            and self.forward == self.forward_equal
+            and self.backward == self.backward_equal
+        )
 
 
 def full_name(op) -> str:
@@ -155,12 +157,15 @@ def difference(cpu, device, place: str = "spyre") -> str | None:
 def run_op(name: str, op, device: str) -> Outcome:
     import torch
 
+    from kineto_spyre import _device
+
     outcome = Outcome(name)
     reasons: dict[str, str] = {}
 
     def fail(kind: str, why: str) -> None:
         reasons.setdefault(kind, f"{kind}: {' '.join(why.split())[:300]}")
 
+    moved_before = _device.bytes_moved()
     differentiable = op.supports_autograd and op.supports_dtype(torch.float32, "cpu")
     torch.manual_seed(0)
     samples = list(op.sample_inputs("cpu", torch.float32, requires_grad=differentiable))
@@ -223,6 +228,9 @@ def run_op(name: str, op, device: str) -> Outcome:
             fail("backward", wrong)
         else:
             outcome.backward_equal += 1
+    moved_bytes = _device.bytes_moved() - moved_before
+    if moved_bytes:
+        reasons["copy"] = f"copy: {moved_bytes} bytes of results were copied into the device's memory"
     outcome.reasons = list(reasons.values())
     return outcome
 
