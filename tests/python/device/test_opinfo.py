@@ -14,7 +14,8 @@ HERE = pathlib.Path(__file__).parent
 PART = """
 add sub mul div.no_rounding_mode pow exp tanh clamp where sum mean std var amax argmax cumsum logsumexp softmax
 log_softmax mm bmm addmm baddbmm matmul einsum linalg.inv linalg.svd linalg.qr linalg.solve cat stack split gather
-scatter index_select index_put masked_select nonzero sort topk unique view reshape permute expand as_strided roll flip tril
+scatter index_select index_put masked_select nonzero sort topk unique view reshape permute expand as_strided roll flip
+tril
 nn.functional.linear nn.functional.conv2d nn.functional.conv_transpose2d nn.functional.layer_norm
 nn.functional.batch_norm nn.functional.group_norm nn.functional.max_pool2d nn.functional.interpolate.bilinear
 nn.functional.cross_entropy nn.functional.mse_loss nn.functional.embedding nn.functional.gelu nn.functional.dropout
