@@ -1,6 +1,7 @@
 // The emulated libaiupti: the six functions of the real one, over the emulated runtime.
 //
-// Compiled against whichever <libaiupti/aiupti_activity.h> the build found, so it names fields and assumes no layout.
+// Compiled against whichever <libaiupti/aiupti_activity.h> the build found, so it names fields, assumes no layout, and
+// leaves out what a release's records lack.
 // As the real one, it is opened when someone profiles. Enabling a kind installs it as the runtime's tracer; with the
 // last kind disabled the runtime runs untraced again.
 //
@@ -57,6 +58,7 @@ constexpr size_t kUnknownKindBytes = 64;
 constexpr uint32_t kUnknownId = 9999;
 constexpr uint8_t kTornByte = 0xDB;
 constexpr uint32_t kContext = 1;
+constexpr int kKinds = 32;  // more than any header has; those without records here can be enabled and stay silent
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Full buffers on their way to the completion thread: a bounded queue of many writers and one reader (Vyukov's cells).
@@ -434,29 +436,46 @@ template <typename Record>
 void set_common(Record* record, AIUpti_ActivityKind kind, const DeviceWork& work, const Piece& piece) {
   record->kind = static_cast<decltype(record->kind)>(kind);
   record->device_id = work.device;
-  record->context_id = kContext;
+  if constexpr (requires { record->context_id; }) record->context_id = kContext;
   record->stream_id = work.stream;
   record->correlation_id = work.correlation;
   record->start = work.clock.at(piece.start_ns);
   record->end = work.clock.at(piece.end_ns);
 }
 
-void fill_compute(AIUpti_ActivityCompute* record, const DeviceWork& work, const Piece& piece) {
+uint64_t submitted_ns(const DeviceWork& work, const Piece& piece) {
+  return std::max(work.queued_ns, piece.start_ns - model::kDispatchNs);
+}
+
+template <typename Record>
+void fill_compute(Record* record, const DeviceWork& work, const Piece& piece) {
   set_common(record, AIUPTI_ACTIVITY_KIND_CMPT, work, piece);
   record->operation_kind = AIUPTI_ACTIVITY_OPERATION_KIND_EXECUTE;
-  record->queued = work.clock.at(work.queued_ns);
-  record->submitted = work.clock.at(std::max(work.queued_ns, piece.start_ns - model::kDispatchNs));
-  record->local_memory_total = work.scratchpad_bytes;
+  if constexpr (requires { record->queued; }) record->queued = work.clock.at(work.queued_ns);
+  if constexpr (requires { record->submitted; }) record->submitted = work.clock.at(submitted_ns(work, piece));
+  if constexpr (requires { record->local_memory_total; }) record->local_memory_total = work.scratchpad_bytes;
   std::strcpy(record->name, work.name);  // at most 127 characters
   const model::Phases& p = work.phases;
   set_cycles(record, {piece.cycles, piece.cycles + in_cycles(p.in), piece.cycles + in_cycles(p.in + p.prepare),
                       piece.cycles + in_cycles(p.in + p.prepare + p.execute), piece.cycles + in_cycles(p.total())});
 }
 
+AIUpti_ActivityMemcpyKind copy_kind_of(spyreMemcpyKind_t kind) {
+  switch (kind) {
+    case SPYRE_MEMCPY_HTOD:
+      return AIUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
+    case SPYRE_MEMCPY_DTOH:
+      return AIUPTI_ACTIVITY_MEMCPY_KIND_DTOH;
+    case SPYRE_MEMCPY_PTOP:
+      break;
+  }
+  return AIUPTI_ACTIVITY_MEMCPY_KIND_PTOP;
+}
+
 void fill_memcpy(AIUpti_ActivityMemcpy* record, AIUpti_ActivityKind kind, const DeviceWork& work, const Piece& piece) {
   set_common(record, kind, work, piece);
-  record->copy_kind = static_cast<decltype(record->copy_kind)>(work.copy_kind);
-  record->bytes = work.bytes;
+  record->copy_kind = copy_kind_of(work.copy_kind);
+  record->bytes = static_cast<decltype(record->bytes)>(work.bytes);
   // Into the device is its DMA's way in, TS1 to TS2; everything else is the way out, TS4 to TS5.
   const uint64_t end = piece.cycles + in_cycles(piece.end_ns - piece.start_ns);
   const uint64_t middle = work.copy_kind == SPYRE_MEMCPY_HTOD ? end : piece.cycles;
@@ -465,7 +484,7 @@ void fill_memcpy(AIUpti_ActivityMemcpy* record, AIUpti_ActivityKind kind, const 
 
 void fill_memset(AIUpti_ActivityMemset* record, const DeviceWork& work, const Piece& piece) {
   set_common(record, AIUPTI_ACTIVITY_KIND_MEMSET, work, piece);
-  record->bytes = work.bytes;
+  record->bytes = static_cast<decltype(record->bytes)>(work.bytes);
 }
 
 // The record as it is written when something is to be wrong with it.
@@ -524,7 +543,7 @@ void write_prepare(const DeviceWork& work, const Piece& piece) {
     auto* record = new (place) AIUpti_ActivityCompute{};
     fill_compute(record, work, piece);
     record->operation_kind = AIUPTI_ACTIVITY_OPERATION_KIND_PREPARE;
-    record->start = record->submitted;
+    record->start = work.clock.at(submitted_ns(work, piece));
     record->end = work.clock.at(piece.start_ns);
   });
 }
@@ -639,7 +658,7 @@ AIUPTI_EXPORT AIUpti_ResultTypes aiuptiActivityRegisterCallbacks(AIUpti_BuffersC
 
 AIUPTI_EXPORT AIUpti_ResultTypes aiuptiActivityEnable(AIUpti_ActivityKind kind) {
   if (failing(kFailEnable)) return AIUPTI_ERROR_UNKNOWN;
-  if (kind < AIUPTI_ACTIVITY_KIND_CMPT || kind > AIUPTI_ACTIVITY_KIND_METRIC) return AIUPTI_ERROR_INVALID_KIND;
+  if (kind == AIUPTI_ACTIVITY_KIND_INVALID || kind >= kKinds) return AIUPTI_ERROR_INVALID_KIND;
   State& s = state();
   std::lock_guard lock(s.functions);
   const uint32_t before = s.enabled.fetch_or(1u << kind, std::memory_order_relaxed);
@@ -652,7 +671,7 @@ AIUPTI_EXPORT AIUpti_ResultTypes aiuptiActivityEnable(AIUpti_ActivityKind kind) 
 
 AIUPTI_EXPORT AIUpti_ResultTypes aiuptiActivityDisable(AIUpti_ActivityKind kind) {
   if (failing(kFailDisable)) return AIUPTI_ERROR_UNKNOWN;
-  if (kind < AIUPTI_ACTIVITY_KIND_CMPT || kind > AIUPTI_ACTIVITY_KIND_METRIC) return AIUPTI_ERROR_INVALID_KIND;
+  if (kind == AIUPTI_ACTIVITY_KIND_INVALID || kind >= kKinds) return AIUPTI_ERROR_INVALID_KIND;
   State& s = state();
   std::lock_guard lock(s.functions);
   if (written_by_devices(kind)) deliver_ended_work();  // what ended while the kind was enabled

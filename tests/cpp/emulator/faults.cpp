@@ -30,10 +30,12 @@ TEST_CASE("fault clock_offset: one device's times are off by it, the host's are 
   client.collect();
   const uint64_t end = host_now_ns();
   for (const auto& kernel : client.kernels()) {
-    const int64_t shift = kernel.device_id == 1 ? -5'000'000 : 0;
-    for (const uint64_t time : {kernel.queued, kernel.submitted, kernel.start, kernel.end}) {
-      REQUIRE(time >= begin + static_cast<uint64_t>(shift));
-      REQUIRE(time <= end + static_cast<uint64_t>(shift));
+    const auto shift = static_cast<uint64_t>(kernel.device_id == 1 ? -5'000'000 : 0);
+    for (const auto time :
+         {aiupti::queued(kernel), aiupti::submitted(kernel), std::optional(kernel.start), std::optional(kernel.end)}) {
+      if (!time) continue;
+      REQUIRE(*time >= begin + shift);
+      REQUIRE(*time <= end + shift);
     }
   }
   for (const auto& call : client.calls()) REQUIRE(call.start >= begin);
@@ -126,8 +128,9 @@ TEST_CASE("fault torn: the second half of every N-th record is not the record's"
   const auto kernels = client.kernels();
   REQUIRE(kernels.size() == 4);
   REQUIRE(std::string_view(kernels[0].name) == "k0");
-  REQUIRE(kernels[1].cycles_ts5 == 0xDBDBDBDBDBDBDBDBu);
-  REQUIRE(static_cast<unsigned char>(kernels[1].name[127]) == 0xDB);
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&kernels[1]);
+  REQUIRE(std::all_of(bytes + sizeof(kernels[1]) / 2, bytes + sizeof(kernels[1]), [](int b) { return b == 0xDB; }));
+  REQUIRE(kernels[1].start != 0xDBDBDBDBDBDBDBDBu);
 }
 
 TEST_CASE("faults zero_start and backwards: times that can't be") {

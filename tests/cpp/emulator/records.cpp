@@ -24,9 +24,11 @@ TEST_CASE("a launch is recorded by its thread, its kernel by the device, under o
   REQUIRE(kernel.correlation_id > 0);
   REQUIRE(begin <= calls[0].start);
   REQUIRE(calls[0].start <= calls[0].end);
-  REQUIRE(calls[0].start <= kernel.queued);
-  REQUIRE(kernel.queued <= kernel.submitted);
-  REQUIRE(kernel.submitted <= kernel.start);
+  const uint64_t submitted = aiupti::submitted(kernel).value_or(kernel.start);
+  const uint64_t queued = aiupti::queued(kernel).value_or(submitted);
+  REQUIRE(calls[0].start <= queued);
+  REQUIRE(queued <= submitted);
+  REQUIRE(submitted <= kernel.start);
   REQUIRE(kernel.end - kernel.start == 50'000);
   REQUIRE(calls[0].process_id == static_cast<uint32_t>(getpid()));
   REQUIRE(calls[0].thread_id == static_cast<uint32_t>(gettid()));
@@ -66,9 +68,9 @@ TEST_CASE("each call has its callback id, its data, and a correlation id of its 
   REQUIRE(copies[0].copy_kind == AIUPTI_ACTIVITY_MEMCPY_KIND_HTOD);
   REQUIRE(copies[0].bytes == 3000);
   REQUIRE(copies[0].correlation_id == client.calls()[3].correlation_id);
-  REQUIRE(copies[0].cycles_ts2 - copies[0].cycles_ts1 == copies[0].end - copies[0].start);
+  if (const auto ts = aiupti::cycles(copies[0])) REQUIRE((*ts)[1] - (*ts)[0] == copies[0].end - copies[0].start);
   REQUIRE(copies[1].copy_kind == AIUPTI_ACTIVITY_MEMCPY_KIND_DTOH);
-  REQUIRE(copies[1].cycles_ts5 - copies[1].cycles_ts4 == copies[1].end - copies[1].start);
+  if (const auto ts = aiupti::cycles(copies[1])) REQUIRE((*ts)[4] - (*ts)[3] == copies[1].end - copies[1].start);
   const auto between = client.of<AIUpti_ActivityMemcpy>(AIUPTI_ACTIVITY_KIND_MEMCPY2);
   REQUIRE(between.size() == 1);
   REQUIRE(between[0].copy_kind == AIUPTI_ACTIVITY_MEMCPY_KIND_PTOP);
@@ -117,19 +119,20 @@ TEST_CASE("cycle stamps: five in order, spanning the kernel; the counter stands 
   client.collect();
   const auto kernels = client.kernels();
   REQUIRE(kernels.size() == 4);
+  if (const auto room = aiupti::local_memory_total(kernels[2])) {
+    REQUIRE(*room > 0);
+    REQUIRE(*room % 128 == 0);
+    REQUIRE(*room <= model::kCores * model::kScratchpadBytesPerCore);
+  }
+  if (!aiupti::cycles(kernels[0])) return;  // another release's records
+  uint64_t before = 0;
   for (const auto& k : kernels) {
-    REQUIRE(k.cycles_ts1 <= k.cycles_ts2);
-    REQUIRE(k.cycles_ts2 <= k.cycles_ts3);
-    REQUIRE(k.cycles_ts3 <= k.cycles_ts4);
-    REQUIRE(k.cycles_ts4 <= k.cycles_ts5);
-    REQUIRE(k.cycles_ts5 - k.cycles_ts1 == k.end - k.start);  // 1 GHz
+    const auto ts = aiupti::cycles(k).value();
+    REQUIRE(std::is_sorted(ts.begin(), ts.end()));
+    REQUIRE(ts[4] - ts[0] == k.end - k.start);  // 1 GHz
+    if (before != 0) REQUIRE(ts[0] - before == model::kLaunchGapNs);
+    before = ts[4];
   }
-  for (size_t i = 1; i < kernels.size(); ++i) {
-    REQUIRE(kernels[i].cycles_ts1 - kernels[i - 1].cycles_ts5 == model::kLaunchGapNs);
-  }
-  REQUIRE(kernels[2].local_memory_total > 0);
-  REQUIRE(kernels[2].local_memory_total % 128 == 0);
-  REQUIRE(kernels[2].local_memory_total <= model::kCores * model::kScratchpadBytesPerCore);
 }
 
 TEST_CASE("without a client nothing is recorded, and what was launched before is not") {
@@ -166,7 +169,7 @@ TEST_CASE("a kind that is not enabled is not recorded") {
   client.collect();
   REQUIRE(client.kernels().empty());
   REQUIRE(client.calls(kLaunch).size() == 1);
-  REQUIRE(aiuptiActivityEnable(static_cast<AIUpti_ActivityKind>(15)) == AIUPTI_ERROR_INVALID_KIND);
+  REQUIRE(aiuptiActivityEnable(AIUPTI_ACTIVITY_KIND_INVALID) == AIUPTI_ERROR_INVALID_KIND);
   REQUIRE(aiuptiActivityDisable(AIUPTI_ACTIVITY_KIND_INVALID) == AIUPTI_ERROR_INVALID_KIND);
 }
 

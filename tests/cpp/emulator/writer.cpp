@@ -97,11 +97,9 @@ Lost produce(RecordWriter& writer, uint32_t id, uint64_t count) {
   for (uint64_t i = 1; i <= count; ++i) {
     const uint32_t length = 24 + 8 * (i % 14);
     const bool written = writer.write(length, [&](void* place) {
-      auto* words = static_cast<uint64_t*>(place);
-      words[0] = id | uint64_t{length} << 32;
-      words[1] = i;
-      words[2] = checksum(id, i);
-      for (size_t w = 3; w < length / 8; ++w) words[w] = i;
+      Record record{id, length, i, checksum(id, i), {}};
+      std::fill_n(record.filling, (length - 24) / 8, i);
+      std::memcpy(place, &record, length);
     });
     if (!written) {
       ++lost.records;
