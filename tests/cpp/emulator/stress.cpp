@@ -223,11 +223,13 @@ TEST_CASE("the child of a fork has no machine and no libaiupti, hangs in nothing
                   spyreLaunchKernel(0, nullptr, &k) == SPYRE_ERROR_NOT_INITIALIZED &&
                   std::strstr(spyreGetLastErrorString(), "forked") != nullptr &&
                   aiuptiFlushAllActivities() == AIUPTI_SUCCESS;
+#if !defined(UNDER_QEMU)  // which can't start threads in the child of a process that had some
       const spyreConfig_t config{2, 1 << 20, SPYRE_TIME_MODELLED, 0, 0};
       fine = fine && spyreInit(&config) == SPYRE_SUCCESS && spyreLaunchKernel(1, nullptr, &k) == SPYRE_SUCCESS &&
              spyreDeviceSynchronize(1) == SPYRE_SUCCESS &&
              aiuptiActivityEnable(AIUPTI_ACTIVITY_KIND_CMPT) == AIUPTI_SUCCESS &&
              spyreLaunchKernel(1, nullptr, &k) == SPYRE_SUCCESS && aiuptiFlushAllActivities() == AIUPTI_SUCCESS;
+#endif
       _exit(fine ? 0 : 1);
     }
     int status = 0;
