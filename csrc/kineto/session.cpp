@@ -1,5 +1,7 @@
 #include "kineto/session.h"
 
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <output_base.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,6 +48,17 @@ class Stopwatch {
 };
 
 std::string code(AIUpti_ResultTypes result) { return " failed with code " + std::to_string(result); }
+
+// Bytes of the first device's memory, as PyTorch's allocator for it says; 0 where there is none in use, or it can't.
+uint64_t device_memory() {
+  try {
+    if (!c10::impl::hasDeviceGuardImpl(c10::DeviceType::PrivateUse1)) return 0;
+    auto* allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::DeviceType::PrivateUse1));
+    return allocator != nullptr && allocator->initialized() ? allocator->getMemoryInfo(0).second : 0;
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
 
 libkineto::DeviceInfo device_info(uint32_t device) {
   return {
@@ -216,7 +229,8 @@ void Session::stop() {
   if (state_ != State::kRecording) return;
   if (in_child()) {
     guarded("say so", [&] {
-      warnings_.push_back("This process was forked from a profiled one: what its parent records stays with the parent.");
+      warnings_.push_back(
+          "This process was forked from a profiled one: what its parent records stays with the parent.");
     });
     state_ = State::kOff;
     return;
@@ -408,7 +422,10 @@ std::unique_ptr<libkineto::CpuTraceBuffer> Session::getTraceBuffer() {
 std::string Session::getDeviceProperties() {
   // Exactly one, whatever the number of cards: acelyzer stops at two, and takes a trace without any for another
   // dialect.
-  return R"({"id": 0, "type": "AIU", "name": "AIU", "core": "PT Array", "cores": 32, "totalGlobalMem": 137438953472})";
+  JsonObject json;
+  json.number("id", int64_t{0}).text("type", "AIU").text("name", "AIU").text("core", "PT Array");
+  if (const uint64_t memory = in_child() ? 0 : device_memory(); memory != 0) json.number("totalGlobalMem", memory);
+  return json.str();
 }
 
 std::unordered_map<std::string, std::string> Session::getMetadata() {

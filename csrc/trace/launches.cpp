@@ -4,8 +4,7 @@ namespace kineto_spyre::trace {
 
 void Launches::turn_to(uint64_t number) {
   current_ = number;
-  pages_ = &segments_[number];
-  launches_ = reinterpret_cast<Launch*>(pages_->data());
+  launches_ = reinterpret_cast<Launch*>(segments_[number].data());
 }
 
 Launch* Launches::find_elsewhere(uint64_t id, uint64_t index) {

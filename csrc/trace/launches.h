@@ -44,7 +44,6 @@ class Launches {
     const uint64_t index = id - base_;
     ++count_;
     if (index / kSegment == current_) [[likely]] {
-      pages_->have((index % kSegment + 1) * sizeof(Launch));
       return launches_[index % kSegment];
     }
     return get_elsewhere(id, index);
@@ -75,7 +74,6 @@ class Launches {
   // The segment that was asked for last.
   uint64_t current_ = UINT64_MAX;
   Launch* launches_ = nullptr;
-  Pages* pages_ = nullptr;
   std::unordered_map<uint64_t, Launch> far_;
   std::unordered_map<uint64_t, uint32_t> numbers_;
 };
