@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <sstream>
 
 #include "machine.h"
 
@@ -38,8 +39,12 @@ std::mutex& g_setup = *new (g_setup_storage) std::mutex;
 
 thread_local std::string last_error;
 
-spyreError_t fail(spyreError_t code, std::string sentence) {
-  last_error = std::move(sentence);
+// Sets the thread's sentence, put together from texts and numbers.
+template <typename... Parts>
+spyreError_t fail(spyreError_t code, const Parts&... parts) {
+  std::ostringstream sentence;
+  (sentence << ... << parts);
+  last_error = sentence.str();
   return code;
 }
 
@@ -69,16 +74,15 @@ Found find_device(int32_t index) {
   Machine* machine = g_machine.load(std::memory_order_acquire);
   if (machine == nullptr) return {nullptr, no_machine()};
   if (index < 0 || index >= machine->config.devices) {
-    return {nullptr, fail(SPYRE_ERROR_INVALID_DEVICE,
-                          "there is no device " + std::to_string(index) + "; the emulated machine has " +
-                              std::to_string(machine->config.devices) + ", numbered from 0")};
+    return {nullptr, fail(SPYRE_ERROR_INVALID_DEVICE, "there is no device ", index, "; the emulated machine has ",
+                          machine->config.devices, ", numbered from 0")};
   }
   return {machine->devices[static_cast<size_t>(index)].get(), SPYRE_SUCCESS};
 }
 
 spyreError_t lost(const Device& device) {
-  return fail(SPYRE_ERROR_DEVICE_LOST, "device " + std::to_string(device.index) +
-                                           " is lost (a fault that was asked for); clear the faults to have it back");
+  return fail(SPYRE_ERROR_DEVICE_LOST, "device ", device.index,
+              " is lost (a fault that was asked for); clear the faults to have it back");
 }
 
 struct FoundStream {
@@ -93,9 +97,8 @@ FoundStream find_stream(int32_t index, spyreStream_t stream) {
   if (stream == nullptr) stream = &device->default_stream();
   if (&stream->device != device) {
     return {nullptr, nullptr,
-            fail(SPYRE_ERROR_INVALID_VALUE, "stream " + std::to_string(stream->id) + " belongs to device " +
-                                                std::to_string(stream->device.index) + ", not to device " +
-                                                std::to_string(index))};
+            fail(SPYRE_ERROR_INVALID_VALUE, "stream ", stream->id, " belongs to device ", stream->device.index,
+                 ", not to device ", index)};
   }
   if (device->lost()) return {nullptr, nullptr, lost(*device)};
   return {device, stream, SPYRE_SUCCESS};
@@ -135,9 +138,8 @@ spyreError_t wait_for(const Point& point) {
     case WaitResult::kTimedOut:
       break;
   }
-  return fail(SPYRE_ERROR_TIMEOUT, "stream " + std::to_string(point.stream->id) + " of device " +
-                                       std::to_string(device.index) +
-                                       " waits for a kernel that never ends (a fault that was asked for)");
+  return fail(SPYRE_ERROR_TIMEOUT, "stream ", point.stream->id, " of device ", device.index,
+              " waits for a kernel that never ends (a fault that was asked for)");
 }
 
 uint64_t wait_data(const spyreStream_st& stream) {
@@ -193,8 +195,8 @@ const char* spyreGetLastErrorString(void) { return last_error.c_str(); }
 spyreError_t spyreInit(const spyreConfig_t* config) {
   if (config == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreInit was given no configuration");
   if (config->devices < 1 || config->devices > kMaxDevices) {
-    return fail(SPYRE_ERROR_INVALID_VALUE,
-                "an emulated machine has 1 to 8 devices; " + std::to_string(config->devices) + " were asked for");
+    return fail(SPYRE_ERROR_INVALID_VALUE, "an emulated machine has 1 to 8 devices; ", config->devices,
+                " were asked for");
   }
   if (config->time != SPYRE_TIME_MODELLED && config->time != SPYRE_TIME_MEASURED) {
     return fail(SPYRE_ERROR_INVALID_VALUE, "time is neither SPYRE_TIME_MODELLED nor SPYRE_TIME_MEASURED");
@@ -288,11 +290,9 @@ spyreError_t spyreMalloc(int32_t index, uint64_t bytes, spyreStream_t stream_or_
   Call call(kMalloc);
   *address = device->memory.allocate(bytes);
   if (*address == nullptr) {
-    return fail(SPYRE_ERROR_OUT_OF_MEMORY,
-                "device " + std::to_string(index) + " has no room for " + std::to_string(bytes) +
-                    " bytes: " + std::to_string(device->memory.free_bytes()) + " of " +
-                    std::to_string(device->memory.total()) + " bytes are free, the largest block of them has " +
-                    std::to_string(device->memory.largest_free_block()));
+    return fail(SPYRE_ERROR_OUT_OF_MEMORY, "device ", index, " has no room for ", bytes,
+                " bytes: ", device->memory.free_bytes(), " of ", device->memory.total(),
+                " bytes are free, the largest block of them has ", device->memory.largest_free_block());
   }
   if (call.traced()) {
     call.end(bytes);
@@ -308,9 +308,8 @@ spyreError_t spyreFree(int32_t index, void* address) {
   Call call(kResizeTensorAllocation);
   const int64_t bytes = device->memory.release(address);
   if (bytes < 0) {
-    return fail(SPYRE_ERROR_INVALID_VALUE, "nothing is allocated on device " + std::to_string(index) + " at address " +
-                                               std::to_string(reinterpret_cast<uintptr_t>(address)) +
-                                               ": it was freed before, or never given out");
+    return fail(SPYRE_ERROR_INVALID_VALUE, "nothing is allocated on device ", index, " at address ",
+                reinterpret_cast<uintptr_t>(address), ": it was freed before, or never given out");
   }
   if (call.traced()) {
     const auto size = static_cast<uint64_t>(bytes);
@@ -345,8 +344,8 @@ spyreError_t spyreStreamCreate(int32_t index, int32_t /*priority: all are equal*
   if (stream == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreStreamCreate was given no place for the stream");
   *stream = device->create_stream();
   if (*stream == nullptr) {
-    return fail(SPYRE_ERROR_INVALID_VALUE, "device " + std::to_string(index) + " has had its " +
-                                               std::to_string(kMaxStreams) + " streams; use some of them again");
+    return fail(SPYRE_ERROR_INVALID_VALUE, "device ", index, " has had its ", kMaxStreams,
+                " streams; use some of them again");
   }
   return SPYRE_SUCCESS;
 }
@@ -356,7 +355,7 @@ spyreError_t spyreStreamGet(int32_t index, uint32_t id, spyreStream_t* stream) {
   if (error != SPYRE_SUCCESS) return error;
   if (stream == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreStreamGet was given no place for the stream");
   if (id < 1 || id > kMaxStreams) {
-    return fail(SPYRE_ERROR_INVALID_VALUE, "a stream's id is from 1 to 1024; " + std::to_string(id) + " is not");
+    return fail(SPYRE_ERROR_INVALID_VALUE, "a stream's id is from 1 to 1024; ", id, " is not");
   }
   *stream = device->stream(id);
   return SPYRE_SUCCESS;
@@ -420,8 +419,8 @@ spyreError_t spyreEventRecord(spyreEvent_t event, int32_t index, spyreStream_t s
   if (error != SPYRE_SUCCESS) return error;
   if (event == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreEventRecord was given no event");
   if (event->device != index) {
-    return fail(SPYRE_ERROR_INVALID_VALUE, "an event of device " + std::to_string(event->device) +
-                                               " can't be recorded in a stream of device " + std::to_string(index));
+    return fail(SPYRE_ERROR_INVALID_VALUE, "an event of device ", event->device,
+                " can't be recorded in a stream of device ", index);
   }
   auto point = device->mark(*stream);
   std::lock_guard lock(event->mutex);
@@ -486,8 +485,8 @@ spyreError_t spyreMemcpy(int32_t index, void* dst, const void* src, uint64_t byt
       src_on_device = true;
       break;
     default:
-      return fail(SPYRE_ERROR_INVALID_VALUE, "a copy is SPYRE_MEMCPY_HTOD, _DTOH or _PTOP; " +
-                                                 std::to_string(static_cast<int>(kind)) + " is none of them");
+      return fail(SPYRE_ERROR_INVALID_VALUE, "a copy is SPYRE_MEMCPY_HTOD, _DTOH or _PTOP; ", static_cast<int>(kind),
+                  " is none of them");
   }
   const bool moves = dst != nullptr || src != nullptr;
   if (moves && bytes != 0) {
@@ -499,12 +498,12 @@ spyreError_t spyreMemcpy(int32_t index, void* dst, const void* src, uint64_t byt
       return owner >= 0 && on_device(address, bytes, *find_device(owner).device);
     };
     if (dst_on_device && !(kind == SPYRE_MEMCPY_HTOD ? on_device(dst, bytes, *device) : within(dst))) {
-      return fail(SPYRE_ERROR_INVALID_VALUE, "the destination of a copy of " + std::to_string(bytes) +
-                                                 " bytes does not lie in the device's memory");
+      return fail(SPYRE_ERROR_INVALID_VALUE, "the destination of a copy of ", bytes,
+                  " bytes does not lie in the device's memory");
     }
     if (src_on_device && !(kind == SPYRE_MEMCPY_DTOH ? on_device(src, bytes, *device) : within(src))) {
-      return fail(SPYRE_ERROR_INVALID_VALUE,
-                  "the source of a copy of " + std::to_string(bytes) + " bytes does not lie in the device's memory");
+      return fail(SPYRE_ERROR_INVALID_VALUE, "the source of a copy of ", bytes,
+                  " bytes does not lie in the device's memory");
     }
   }
   Call call(cbid);
@@ -531,9 +530,8 @@ spyreError_t spyreMemset(int32_t index, void* dst, int32_t value, uint64_t bytes
   const auto [device, stream, error] = find_stream(index, stream_or_null);
   if (error != SPYRE_SUCCESS) return error;
   if (dst != nullptr && bytes != 0 && !on_device(dst, bytes, *device)) {
-    return fail(SPYRE_ERROR_INVALID_VALUE, "the " + std::to_string(bytes) +
-                                               " bytes to be filled do not lie in the memory of device " +
-                                               std::to_string(index));
+    return fail(SPYRE_ERROR_INVALID_VALUE, "the ", bytes, " bytes to be filled do not lie in the memory of device ",
+                index);
   }
   Call call(kMalloc);
   Item item;
@@ -557,10 +555,8 @@ spyreError_t spyreLaunchKernel(int32_t index, spyreStream_t stream_or_null, cons
   if (error != SPYRE_SUCCESS) return error;
   if (kernel == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreLaunchKernel was given no kernel");
   if (kernel->count < 0 || kernel->flops < 0 || kernel->ns > int64_t{1'000'000'000'000'000}) {
-    return fail(SPYRE_ERROR_INVALID_VALUE, "a kernel's count and flops are at least 0 and its ns at most 1e15; count " +
-                                               std::to_string(kernel->count) + ", flops " +
-                                               std::to_string(kernel->flops) + ", ns " + std::to_string(kernel->ns) +
-                                               " were given");
+    return fail(SPYRE_ERROR_INVALID_VALUE, "a kernel's count and flops are at least 0 and its ns at most 1e15; count ",
+                kernel->count, ", flops ", kernel->flops, ", ns ", kernel->ns, " were given");
   }
   Call call(kLaunchCompute);
   Item item;
@@ -589,8 +585,7 @@ spyreError_t spyreLaunchKernel(int32_t index, spyreStream_t stream_or_null, cons
 
 spyreError_t spyreRecordApi(uint32_t cbid, uint64_t begin_ns, uint64_t end_ns, uint64_t data) {
   if (end_ns < begin_ns) {
-    return fail(SPYRE_ERROR_INVALID_VALUE, "a call can't end before it begins: " + std::to_string(begin_ns) + " to " +
-                                               std::to_string(end_ns) + " ns");
+    return fail(SPYRE_ERROR_INVALID_VALUE, "a call can't end before it begins: ", begin_ns, " to ", end_ns, " ns");
   }
   if (const spyreTracer* tracer = current_tracer()) {
     tracer->host_call({cbid, next_correlation(), begin_ns, end_ns, data});
