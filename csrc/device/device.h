@@ -2,12 +2,16 @@
 //
 // The door of this room: what the Python bindings call. How the device works:
 //
-//   runtime.h    current device and streams of a thread, the device guard, events
-//   allocator.h  the caching allocator, pinned host memory, and where a CPU kernel's results come to lie
-//   boxed.h      an op: the CPU's kernel on an alias of the device's memory, then its place on the device's timeline
-//   cost.h       what that kernel is called, and the figures from which the cost model knows how long it lasts
-//   hooks.cpp    generators, pinned memory and the rest of what PyTorch asks of an accelerator
-//   autocast.cpp the casts of torch.autocast("spyre")
+//   runtime.h      current device and streams of a thread, the device guard, events
+//   allocator.h    the caching allocator, and where a CPU kernel's results come to lie
+//   boxed.h        an op: the CPU's kernel on an alias of the device's memory, then its place on the device's timeline
+//   cost.h         what that kernel is called, and the figures from which the cost model knows how long it lasts
+//   native.h       the kernels that are not the CPU's: making tensors, views
+//   whole.h        recurrent layers, taken as one op
+//   sparse.h       sparse layouts, around the same members
+//   autocast.h     the casts of torch.autocast("spyre")
+//   collectives.h  torch.distributed, by gloo
+//   hooks.h        generators, pinned memory and the rest of what PyTorch asks of an accelerator
 //
 // Two rules hold it together: a result equals the CPU's to the last bit, and the host pays for no copy that the program
 // did not ask for.

@@ -127,3 +127,48 @@ def test_work_goes_to_the_current_stream(tmp_path) -> None:
 
     places = {(e["pid"], e["args"]["stream"]) for e in trace(f, tmp_path) if e.get("cat") == "kernel"}
     assert places == {(0, 1), (1, s.stream_id + 1)}
+
+
+def test_measured_kernels_last_what_their_execution_took(run_python) -> None:
+    """Measured, a kernel's time follows the CPU, not the cost model."""
+    done = run_python(
+        """
+        import json, sys, torch, kineto_spyre
+        kineto_spyre.emulator.enable(time="measured")
+        torch.set_num_threads(1)
+        x = torch.ones(256, 256, device="spyre", dtype=torch.float64)
+        y = torch.ones(4, device="spyre")
+        with kineto_spyre.profile_spyre() as prof:
+            for _ in range(5):
+                torch.linalg.svd(x)
+                y + y
+        prof.export_chrome_trace("trace.json")
+        events = [e for e in json.load(open("trace.json"))["traceEvents"] if e.get("cat") in ("kernel", "cpu_op")]
+        def total(cat, part):
+            return sum(e["dur"] for e in events if e["cat"] == cat and part in e["name"])
+        # The kernel's time is measured within the op's, so it can't be longer.
+        print(0 < total("kernel", "linalg_svd") <= total("cpu_op", "aten::_linalg_svd"))
+        print(0 < total("kernel", "_add_") <= total("cpu_op", "aten::add"))
+        """
+    )
+    assert done.stdout.split() == ["True", "True"]
+
+
+def test_another_backend_is_refused(run_python) -> None:
+    done = run_python(
+        """
+        import torch, kineto_spyre
+        from kineto_spyre.emulator import _torch
+        torch.utils.rename_privateuse1_backend("other")
+        try:
+            _torch.install()
+        except RuntimeError as e:
+            print(e)
+        try:
+            _torch.install(time="guessed")
+        except ValueError as e:
+            print(e)
+        """
+    )
+    assert "PrivateUse1 device is 'other' in this process" in done.stdout
+    assert "time='guessed': expected 'modelled' or 'measured'" in done.stdout
