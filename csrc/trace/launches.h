@@ -48,6 +48,18 @@ class Launches {
     }
     return get_elsewhere(id, index);
   }
+  // The straight ways: null where find() or get() have to look further.
+  Launch* known(uint64_t id) {
+    const uint64_t index = id - base_;
+    return index / kSegment == current_ && launches_[index % kSegment].rank != 0 ? &launches_[index % kSegment]
+                                                                                 : nullptr;
+  }
+  Launch* fresh(uint64_t id) {
+    const uint64_t index = id - base_;
+    if (index / kSegment != current_ || launches_[index % kSegment].item != nullptr) return nullptr;
+    ++count_;
+    return &launches_[index % kSegment];
+  }
   // Small, distinct, from 0, below kNumbers.
   uint32_t number(uint64_t id) {
     const uint64_t index = id - base_;

@@ -40,16 +40,15 @@ Rows::Device& Rows::device(uint32_t id) {
   return devices_.back();
 }
 
-Rows::Stream& Rows::stream(Device& device, uint32_t id) {
-  const auto [at, added] = device.by_stream.try_emplace(id, device.streams.size());
+Rows::Row& Rows::row(Device& device, uint32_t stream) {
+  const auto [at, added] = device.by_stream.try_emplace(stream, device.rows.size());
   if (added) {
     // Stream 0's number is known when all others are: settle().
-    const int64_t number = id < static_cast<uint32_t>(kGroupBase[0]) ? id : kHighStream + id;
-    device.streams.push_back({id});
-    device.streams.back().lane = add({false, device.id, number, number * 2, "stream " + std::to_string(id)});
-    last_row_ = nullptr;  // streams may have moved
+    const int64_t number = stream < static_cast<uint32_t>(kGroupBase[0]) ? stream : kHighStream + stream;
+    device.rows.push_back({stream});
+    device.rows.back().lane = add({false, device.id, number, number * 2, "stream " + std::to_string(stream)});
   }
-  return device.streams[at->second];
+  return device.rows[at->second];
 }
 
 int32_t Rows::add(Lane lane) {
@@ -57,8 +56,6 @@ int32_t Rows::add(Lane lane) {
   trace_->lanes.push_back(std::move(lane));
   return static_cast<int32_t>(trace_->lanes.size() - 1);
 }
-
-int32_t Rows::stream_row(uint32_t device_id, uint32_t stream_id) { return stream(device(device_id), stream_id).lane; }
 
 Rows::Group Rows::group_of(const Item& item) {
   switch (item.kind) {
@@ -79,26 +76,26 @@ Rows::Group Rows::group_of(const Item& item) {
   }
 }
 
-bool Rows::place_elsewhere(Item& item, uint32_t device_id, uint32_t stream_id, int64_t start, int64_t end) {
+bool Rows::place(Item& item, uint32_t device_id, uint32_t stream_id, int64_t start, int64_t end) {
   Device& on = device(device_id);
   if (item.kind != aiupti::Kind::kCompute) {
     const Group group = group_of(item);
     return place_copy(on.copies[group], group, on, item, start, end);
   }
-  Stream& row = stream(on, stream_id);
+  Row& row = this->row(on, stream_id);
   if (row.lane < 0) return false;
-  last_row_ = &row;
-  row_device_ = device_id;
-  put(row, item, start, end);
+  item.lane = static_cast<uint16_t>(row.lane);
+  if (!row.is_next(start)) row.unsettled = true;
+  row.last_start = std::max(row.last_start, start);
+  row.last_end = std::max(row.last_end, end);
   return true;
 }
 
 void Rows::begin_again() {
-  last_row_ = nullptr;
   for (Device& device : devices_) {
-    for (Stream& stream : device.streams) {
-      stream.last_start = stream.last_end = INT64_MIN;
-      stream.unsettled = false;
+    for (Row& row : device.rows) {
+      row.last_start = row.last_end = INT64_MIN;
+      row.unsettled = false;
     }
     for (Copies& copies : device.copies) {
       for (auto& row : copies.rows) row.second = INT64_MIN;
@@ -142,11 +139,11 @@ bool Rows::drop_duplicate(Item& item, const Item& other) {
 void Rows::number_stream_zero() {
   for (Device& device : devices_) {
     const auto zero = device.by_stream.find(0);
-    if (zero == device.by_stream.end() || device.streams[zero->second].lane < 0) continue;
+    if (zero == device.by_stream.end() || device.rows[zero->second].lane < 0) continue;
     int64_t number = 1;
     while (device.by_stream.contains(static_cast<uint32_t>(number)) && number < kGroupBase[0]) ++number;
     if (number == kGroupBase[0]) number = kHighStream;
-    Lane& lane = trace_->lanes[static_cast<size_t>(device.streams[zero->second].lane)];
+    Lane& lane = trace_->lanes[static_cast<size_t>(device.rows[zero->second].lane)];
     lane.tid = number;
     lane.sort = number * 2;
   }
@@ -160,13 +157,13 @@ void Rows::settle(ItemStore& items) {
   std::vector<std::pair<size_t, size_t>> whose;  // device, stream; streams.size() + group for copies
   for (size_t d = 0; d < devices_.size(); ++d) {
     const Device& device = devices_[d];
-    for (size_t s = 0; s < device.streams.size(); ++s) {
-      if (!device.streams[s].unsettled) continue;
-      wanted[static_cast<uint16_t>(device.streams[s].lane)] = {d, s};
+    for (size_t s = 0; s < device.rows.size(); ++s) {
+      if (!device.rows[s].unsettled) continue;
+      wanted[static_cast<uint16_t>(device.rows[s].lane)] = {d, s};
     }
     for (size_t g = 0; g < kGroups; ++g) {
       if (!device.copies[g].unsettled) continue;
-      for (const auto& [lane, end] : device.copies[g].rows) wanted[lane] = {d, device.streams.size() + g};
+      for (const auto& [lane, end] : device.copies[g].rows) wanted[lane] = {d, device.rows.size() + g};
     }
   }
   if (wanted.empty()) return;
@@ -189,10 +186,10 @@ void Rows::settle(ItemStore& items) {
   for (size_t i : order) {
     Device& device = devices_[whose[i].first];
     std::ranges::stable_sort(gathered[i], in_order);
-    if (whose[i].second < device.streams.size()) {
-      settle_stream(device, device.streams[whose[i].second], gathered[i]);
+    if (whose[i].second < device.rows.size()) {
+      settle_row(device, device.rows[whose[i].second], gathered[i]);
     } else {
-      settle_copies(device, static_cast<Group>(whose[i].second - device.streams.size()), gathered[i]);
+      settle_copies(device, static_cast<Group>(whose[i].second - device.rows.size()), gathered[i]);
     }
   }
   if (trace_->overlaps != 0) {
@@ -204,13 +201,13 @@ void Rows::settle(ItemStore& items) {
   }
 }
 
-void Rows::settle_stream(const Device& device, const Stream& stream, std::vector<Item*>& items) {
+void Rows::settle_row(const Device& device, const Row& row, std::vector<Item*>& items) {
   const Item* latest = nullptr;  // of those so far, the one that ends last
   for (Item* item : items) {
     if (latest != nullptr && start_of(*item) < end_of(*latest)) {
       if (drop_duplicate(*item, *latest)) continue;
       if (trace_->overlaps++ == 0) {
-        first_overlap_ = describe(*latest) + " and " + describe(*item) + " on stream " + std::to_string(stream.stream) +
+        first_overlap_ = describe(*latest) + " and " + describe(*item) + " on stream " + std::to_string(row.stream) +
                          " of device " + std::to_string(device.id);
       }
     } else if (latest != nullptr && start_of(*item) == start_of(*latest) && drop_duplicate(*item, *latest)) {

@@ -13,7 +13,6 @@
 // Kernels that overlap on one stream are a fault of the data: they keep their row and their times, and are counted.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -26,41 +25,39 @@ namespace kineto_spyre::trace {
 
 class Rows {
  public:
+  // A stream's kernels.
+  struct Row {
+    uint32_t stream;
+    int32_t lane = -1;
+    int64_t last_start = INT64_MIN;
+    int64_t last_end = INT64_MIN;
+    bool unsettled = false;  // an overlap, a possible duplicate, or work out of order
+
+    // Whether a kernel stands clear of all before it.
+    bool is_next(int64_t start) const { return start >= last_end && start > last_start; }
+  };
+
   // Adds rows to trace->lanes; counts and warns there.
   explicit Rows(Trace* trace) : trace_(trace) {}
 
   // Sets item.lane. False if there is no number left for another row.
-  bool place(Item& item, uint32_t device_id, uint32_t stream_id, int64_t start, int64_t end) {
-    if (last_row_ == nullptr || last_row_->stream != stream_id || row_device_ != device_id ||
-        item.kind != aiupti::Kind::kCompute) {
-      return place_elsewhere(item, device_id, stream_id, start, end);
-    }
-    put(*last_row_, item, start, end);
-    return true;
-  }
+  bool place(Item& item, uint32_t device_id, uint32_t stream_id, int64_t start, int64_t end);
+  // The row of a stream. Stays where it is.
+  Row& row(uint32_t device_id, uint32_t stream_id) { return row(device(device_id), stream_id); }
   // Before all device work is placed again: the rows stay, what stands on them is forgotten.
   void begin_again();
   // After all items: sorts out the rows whose work came out of order, counts overlaps, drops exact duplicates.
   void settle(ItemStore& items);
-  // Rows for spans; sets their lanes (a span's lane is the index of its stream's kernel row until then).
+  // Rows for spans; sets their lanes (a span's lane is that of its stream's kernels until then).
   void place_spans(std::vector<Span>& spans);
   // Adds a row; its index, or -1 if there is no number left.
   int32_t add(Lane lane);
-  // Which stream of its device work on this row belongs to, as a row: the kernel row of that stream.
-  int32_t stream_row(uint32_t device, uint32_t stream);
 
  private:
   static constexpr size_t kMaxRows = 5;
   static constexpr size_t kMaxLanes = 65'535;
   enum Group : uint8_t { kHtoD, kDtoH, kPtoP, kMemset, kMemory, kGroups };
 
-  struct Stream {
-    uint32_t stream;
-    int32_t lane = -1;
-    int64_t last_start = INT64_MIN;
-    int64_t last_end = INT64_MIN;
-    bool unsettled = false;  // an overlap, a possible duplicate, or work out of order
-  };
   struct Copies {
     std::vector<std::pair<uint16_t, int64_t>> rows;  // lane, end of its last
     int64_t last_start = INT64_MIN;
@@ -68,23 +65,16 @@ class Rows {
   };
   struct Device {
     uint32_t id;
-    std::vector<Stream> streams;
+    std::deque<Row> rows;
     std::unordered_map<uint32_t, size_t> by_stream;
     Copies copies[kGroups];
     int64_t span_rows = 0;
   };
 
-  static void put(Stream& row, Item& item, int64_t start, int64_t end) {
-    item.lane = static_cast<uint16_t>(row.lane);
-    if (start < row.last_end || start <= row.last_start) row.unsettled = true;
-    row.last_start = std::max(row.last_start, start);
-    row.last_end = std::max(row.last_end, end);
-  }
   Device& device(uint32_t id);
-  Stream& stream(Device& device, uint32_t id);
-  bool place_elsewhere(Item& item, uint32_t device_id, uint32_t stream_id, int64_t start, int64_t end);
+  Row& row(Device& device, uint32_t stream);
   bool place_copy(Copies& copies, Group group, const Device& device, Item& item, int64_t start, int64_t end);
-  void settle_stream(const Device& device, const Stream& stream, std::vector<Item*>& items);
+  void settle_row(const Device& device, const Row& row, std::vector<Item*>& items);
   void settle_copies(Device& device, Group group, std::vector<Item*>& items);
   bool drop_duplicate(Item& item, const Item& other);
   static Group group_of(const Item& item);
@@ -92,8 +82,6 @@ class Rows {
 
   Trace* trace_;
   std::deque<Device> devices_;
-  Stream* last_row_ = nullptr;  // where the last kernel went
-  uint32_t row_device_ = 0;
   std::string first_overlap_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <numeric>
 #include <queue>
 #include <unordered_map>
@@ -192,30 +193,30 @@ class Maker {
   void refuse(Refusal refusal) { ++trace_->refused[static_cast<size_t>(refusal)]; }
 
   // next: where the record after this one begins.
-  void accept(AIUpti_Activity* record, uintptr_t next) {
+  [[gnu::always_inline]] void accept(AIUpti_Activity* record, uintptr_t next) {
     switch (aiupti::kind_of(record)) {
       case Kind::kCompute:
-        return accept<AIUpti_ActivityCompute>(record, Kind::kCompute, next);
+        return take<AIUpti_ActivityCompute, Kind::kCompute>(record, next);
       case Kind::kMemcpy:
-        return accept<AIUpti_ActivityMemcpy>(record, Kind::kMemcpy, next);
+        return take<AIUpti_ActivityMemcpy, Kind::kMemcpy>(record, next);
       case Kind::kMemcpy2:
-        return accept<AIUpti_ActivityMemcpy>(record, Kind::kMemcpy2, next);
+        return take<AIUpti_ActivityMemcpy, Kind::kMemcpy2>(record, next);
       case Kind::kMemset:
-        return accept<AIUpti_ActivityMemset>(record, Kind::kMemset, next);
+        return take<AIUpti_ActivityMemset, Kind::kMemset>(record, next);
       case Kind::kMemory:
-        return accept<AIUpti_ActivityMemory>(record, Kind::kMemory, next);
+        return take<AIUpti_ActivityMemory, Kind::kMemory>(record, next);
       case Kind::kRuntime:
-        return accept<AIUpti_ActivityAPI>(record, Kind::kRuntime, next);
+        return take<AIUpti_ActivityAPI, Kind::kRuntime>(record, next);
       case Kind::kDriver:
-        return accept<AIUpti_ActivityAPI>(record, Kind::kDriver, next);
+        return take<AIUpti_ActivityAPI, Kind::kDriver>(record, next);
       case Kind::kInvalid:
       case Kind::kOther:
         return refuse(Refusal::kUnknownKind);
     }
   }
 
-  template <class R>
-  void accept(AIUpti_Activity* record, Kind kind, uintptr_t next) {
+  template <class R, Kind kind>
+  [[gnu::noinline]] void take(AIUpti_Activity* record, uintptr_t next) {
     const auto at = reinterpret_cast<uintptr_t>(record);
     // A walker may go backwards: then the distance says nothing, and the record has to fit into the buffer.
     const size_t room = next > at ? next - at : end_ - at;
@@ -236,8 +237,11 @@ class Maker {
     }
     Item& item = items_.append();
     if constexpr (std::is_same_v<R, AIUpti_ActivityAPI>) {
-      join(item, record, kind);
+      if (kind != Kind::kRuntime || !join_straight(item, record)) join(item, record, kind);
     } else {
+      if constexpr (std::is_same_v<R, AIUpti_ActivityCompute>) {
+        if (place_straight(item, record, static_cast<int64_t>(start), static_cast<int64_t>(end))) return;
+      }
       item.record = record;
       item.kind = kind;
       const uint64_t correlation = aiupti::correlation_id(typed);
@@ -256,19 +260,51 @@ class Maker {
     uint32_t tid = 0;    // as told; 0: not told
     bool known = false;  // the rest is valid
     bool foreign = false;
-    int32_t thread = -1;  // the timeline's number
+    bool straight = false;  // there is nothing special about its calls
+    int32_t thread = -1;    // the timeline's number
     int32_t lane = -1;
   };
 
   void turn_to(uint32_t process, uint32_t tid) {
-    caller_ = {process, tid, true, process != options_.process_id && process != 0, -1, -1};
-    recent_ = {};
+    caller_ = {process, tid, true, process != options_.process_id && process != 0, false, -1, -1};
     if (caller_.foreign || tid == 0) return;
     caller_.thread = timeline_.thread(tid);
     caller_.lane = host_lane(tid);
+    caller_.straight = caller_.thread >= 0 && caller_.lane >= 0 && wanted(Category::kRuntime);
   }
 
-  void join(Item& item, AIUpti_Activity* record, Kind kind) {
+  bool wanted(Category category) const { return options_.wanted[static_cast<size_t>(category)]; }
+  bool in_window(int64_t ns) const {
+    return static_cast<uint64_t>(ns - options_.window_begin) <=
+           static_cast<uint64_t>(options_.window_end - options_.window_begin);
+  }
+
+  // What join() does for the usual call: a launch under a new id, by the thread of the call before, inside the window.
+  // False, and nothing is done, for any other. It is half of all records, so it is worth the few lines.
+  bool join_straight(Item& item, AIUpti_Activity* record) {
+    const AIUpti_ActivityAPI& call = *aiupti::as<AIUpti_ActivityAPI>(record);
+    const auto start = static_cast<int64_t>(aiupti::start(call));
+    const uint64_t correlation = aiupti::correlation_id(call);
+    const uint32_t cbid = aiupti::cbid(call);
+    if (aiupti::thread_id(call).value_or(0) != caller_.tid || aiupti::process_id(call) != caller_.process ||
+        !caller_.straight || cbid >= kCbids || traits_[cbid] != (kKnown | kLaunches) || !in_window(start)) {
+      return false;
+    }
+    Launch* launch = launches_.fresh(correlation);
+    if (launch == nullptr) return false;
+    const Timeline::Place at = timeline_.at(caller_.thread, start);
+    item = {record,
+            at.op,
+            kIdBase + 1 + launches_.number(correlation),
+            static_cast<uint16_t>(caller_.lane),
+            Kind::kRuntime,
+            Item::kCorrelated};
+    *launch = {start, &item, 0, at.op, at.range, kBestRank};
+    ++trace_->captured[static_cast<size_t>(Category::kRuntime)];
+    return true;
+  }
+
+  [[gnu::noinline]] void join(Item& item, AIUpti_Activity* record, Kind kind) {
     const AIUpti_ActivityAPI& call = *aiupti::as<AIUpti_ActivityAPI>(record);
     const auto start = static_cast<int64_t>(aiupti::start(call));
     const uint64_t correlation = aiupti::correlation_id(call);
@@ -301,6 +337,7 @@ class Maker {
     if (correlation != 0) {
       item.id = kIdBase + 1 + launches_.number(correlation);
       const auto rank = static_cast<uint8_t>(1 + (kind == Kind::kRuntime ? 1 : 0) + (traits & kLaunches));
+      static_assert(1 + 1 + kLaunches == kBestRank);
       Launch& launch = launches_.get(correlation);
       if (launch.item != nullptr) [[unlikely]] {
         if (launch.rank != 0 && is_duplicate(item, *launch.item)) return drop(item, Refusal::kDuplicate);
@@ -315,11 +352,10 @@ class Maker {
         item.flags = Item::kCorrelated;
       }
       if (caller_.thread < 0 && at.op == 0) helpers_.push_back(&item);
-      if ((traits & kLaunches) != 0) recent_[recent_at_++ % recent_.size()] = correlation;
     }
     if ((traits & kWaits) != 0) [[unlikely]] {
       const uint64_t target = aiupti::data(call).value_or(UINT64_MAX);
-      waits_.push_back({start, static_cast<int64_t>(aiupti::end(call)), recent_, caller_.thread,
+      waits_.push_back({start, static_cast<int64_t>(aiupti::end(call)), launched_last(), caller_.thread,
                         static_cast<int32_t>(target >> 32), static_cast<uint32_t>(target)});
     }
 
@@ -341,6 +377,18 @@ class Maker {
       ++trace_->unknown_calls;
     }
     ++trace_->captured[category];
+  }
+
+  // The correlation ids of the launches just before the last item, which its thread wrote one after the other.
+  std::array<uint64_t, 8> launched_last() {
+    std::array<uint64_t, 8> ids{};
+    size_t found = 0;
+    items_.each_before_last(4 * ids.size(), [&](const Item& item) {
+      if (item.kind != Kind::kRuntime || found == ids.size()) return;
+      const uint32_t cbid = aiupti::cbid(call_of(item));
+      if (cbid < kCbids && (traits_[cbid] & kLaunches) != 0) ids[found++] = aiupti::correlation_id(item.record);
+    });
+    return ids;
   }
 
   // A driver call on a helper thread belongs to the op whose runtime call has the same id.
@@ -397,13 +445,52 @@ class Maker {
   }
 
   Device& device(uint32_t id) {
-    if (last_device_ < devices_.size() && devices_[last_device_].clock.device == id) return devices_[last_device_];
-    for (last_device_ = 0; last_device_ < devices_.size(); ++last_device_) {
-      if (devices_[last_device_].clock.device == id) return devices_[last_device_];
+    for (Device& device : devices_) {
+      if (device.clock.device == id) return device;
     }
     devices_.emplace_back();
     devices_.back().clock.device = id;
     return devices_.back();
+  }
+
+  // Where the last kernel went.
+  struct LastRow {
+    uint32_t device = 0;
+    uint32_t stream = 0;
+    Rows::Row* row = nullptr;
+    Device* on = nullptr;
+  };
+
+  // What place() does for the usual kernel: launched by a call that is known and in the trace, on the stream of the
+  // kernel before, after it. False, and nothing is done, for any other. The other half of all records.
+  bool place_straight(Item& item, AIUpti_Activity* record, int64_t start, int64_t end) {
+    const AIUpti_ActivityCompute& kernel = *aiupti::as<AIUpti_ActivityCompute>(record);
+    const uint64_t correlation = aiupti::correlation_id(kernel);
+    const LastRow& last = last_row_;
+    if (last.row == nullptr || aiupti::stream_id(kernel) != last.stream || aiupti::device_id(kernel) != last.device ||
+        !last.row->is_next(start)) {
+      return false;
+    }
+    Launch* launch = launches_.known(correlation);
+    if (launch == nullptr || launch->item->has(Item::kDropped) || start < launch->start ||
+        end - start > kLongKernelNs || !in_window(launch->start)) {
+      return false;
+    }
+    last.row->last_start = start;
+    last.row->last_end = end;
+    item = {record,
+            launch->op,
+            kIdBase + 1 + launches_.number(correlation),
+            static_cast<uint16_t>(last.row->lane),
+            Kind::kCompute,
+            static_cast<Item::Flag>(Item::kCorrelated | Item::kFlow)};
+    launch->item->set(Item::kFlow);
+    launch->work_end = std::max(launch->work_end, end);
+    last.on->least_lead = std::min(last.on->least_lead, start - launch->start);
+    ++last.on->clock.pairs;
+    ++counts_.captured[static_cast<size_t>(Category::kKernel)];
+    if (launch->range != 0) extend_span(launch->range, last, start, end);
+    return true;
   }
 
   // What placing counts; apart from what the walk and the host calls count, for it may be done again.
@@ -444,7 +531,7 @@ class Maker {
   }
 
   template <class R>
-  void place(Item& item, const R& record, Launch* launch) {
+  [[gnu::noinline]] void place(Item& item, const R& record, Launch* launch) {
     constexpr bool kIsMemory = std::is_same_v<R, AIUpti_ActivityMemory>;
     constexpr bool kIsKernel = std::is_same_v<R, AIUpti_ActivityCompute>;
     const auto start = static_cast<int64_t>(aiupti::start(record));
@@ -473,7 +560,9 @@ class Maker {
       return;
     }
 
-    Device& on = device(aiupti::device_id(record));
+    const uint32_t device_id = aiupti::device_id(record);
+    const uint32_t stream = aiupti::stream_id(record);
+    Device& on = device(device_id);
     if (launch != nullptr) {
       ++on.clock.pairs;
       on.least_lead = std::min(on.least_lead, start - launch->start);
@@ -487,10 +576,10 @@ class Maker {
       ++counts_.not_requested;
       return;
     }
-    const uint32_t stream = aiupti::stream_id(record);
-    if (!rows_.place(item, on.clock.device, stream, start, end)) [[unlikely]] {
+    if (!rows_.place(item, device_id, stream, start, end)) [[unlikely]] {
       return drop_work(item, Refusal::kTooManyRows);
     }
+    if constexpr (kIsKernel) last_row_ = {device_id, stream, &rows_.row(device_id, stream), &on};
     ++counts_.captured[static_cast<size_t>(kCategory)];
     if (launch != nullptr) {
       // Not an allocation's: its time would count as device time of the op.
@@ -504,7 +593,7 @@ class Maker {
         if (counts_.early++ == 0) first_early_ = &item;
       }
       if constexpr (!kIsMemory) {
-        if (launch->range != 0) extend_span(launch->range, on.clock.device, stream, start, end);
+        if (launch->range != 0) extend_span(launch->range, {device_id, stream}, start, end);
       }
     } else {
       ++counts_.unlinked;
@@ -599,8 +688,8 @@ class Maker {
     return *last_span_;
   }
 
-  void extend_span(uint32_t range, uint32_t device, uint32_t stream, int64_t start, int64_t end) {
-    const int32_t lane = rows_.stream_row(device, stream);
+  void extend_span(uint32_t range, const LastRow& on, int64_t start, int64_t end) {
+    const int32_t lane = (on.row != nullptr ? *on.row : rows_.row(on.device, on.stream)).lane;
     if (lane >= 0) extend(span(range, static_cast<uint16_t>(lane)), start, end);
   }
 
@@ -749,6 +838,7 @@ class Maker {
 
   static constexpr size_t kCbids = 256;
   enum Trait : uint8_t { kKnown = 1, kLaunches = 2, kWaits = 4 };  // of a callback id
+  static constexpr uint8_t kBestRank = 4;                          // a runtime call that launches
   static constexpr size_t kAhead = 8;                              // records that are on their way from memory
   static constexpr int kErrors = 16;                               // of a walker, in one buffer
 
@@ -766,13 +856,11 @@ class Maker {
   std::vector<Item*> put_off_;  // device work that came before its launch, or has none
   std::vector<Wait> waits_;
   Caller caller_;
-  std::array<uint64_t, 8> recent_{};  // correlation ids that the caller launched last
-  size_t recent_at_ = 0;
   std::unordered_map<int32_t, WaitList> thread_waits_;
   std::unordered_map<int64_t, int32_t> host_lanes_;
-  std::vector<Device> devices_;
-  size_t last_device_ = 0;
+  std::deque<Device> devices_;
   Rows rows_;
+  LastRow last_row_;
   Counts counts_;
   bool again_ = false;       // device work has to be placed again
   uint32_t unnumbered_ = 0;  // device work without a correlation id

@@ -24,6 +24,7 @@
 // Conservation: records walked = captured + refused + outside + not_requested, always.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -102,8 +103,15 @@ class ItemStore {
     next_ += stride_;
     return item;
   }
-  // Takes back the last item that was appended.
-  void drop_last() { next_ -= stride_; }
+  // The items before the last one, backwards, at most so many of them; ends early at a block's border.
+  template <class F>
+  void each_before_last(size_t most, F f) {
+    if (blocks_.empty()) return;
+    const auto before = static_cast<size_t>(next_ - blocks_.back().first) / stride_ - 1;
+    for (size_t i = 0; i < std::min(most, before); ++i) {
+      f(*reinterpret_cast<const Item*>(next_ - (i + 2) * stride_));
+    }
+  }
   template <class F>
   void each(F f) {
     for (const Block& block : blocks_) {
