@@ -159,26 +159,31 @@ struct State {
 alignas(State) unsigned char g_state_storage[sizeof(State)];
 std::atomic<State*> g_state{nullptr};  // release in make_state: state()'s acquire
 
-thread_local struct ThreadWriter {
-  Writer* writer = nullptr;
-  uint32_t pid = 0, tid = 0;  // both would be system calls
-  ~ThreadWriter();
-} t_writer;
+// What a thread knows of itself. In the static TLS block, where reading it is one instruction; so it has no destructor,
+// and the writer goes back through one that is made with it.
+thread_local struct ThreadState {
+  Writer* writer;
+  uint32_t pid, tid;  // both would be system calls
+} t_self __attribute__((tls_model("initial-exec")));
 
-ThreadWriter::~ThreadWriter() {
-  if (writer != nullptr) writer->taken.store(false, std::memory_order_release);  // partner: my_writer()'s acquire
-}
+struct ThreadEnd {
+  ~ThreadEnd() {
+    if (t_self.writer == nullptr) return;
+    t_self.writer->taken.store(false, std::memory_order_release);  // partner: my_writer()'s acquire
+    t_self.writer = nullptr;
+  }
+};
 
 void know_myself() {
-  if (t_writer.tid != 0) [[likely]]
+  if (t_self.tid != 0) [[likely]]
     return;
-  t_writer.pid = static_cast<uint32_t>(getpid());
-  t_writer.tid = static_cast<uint32_t>(syscall(SYS_gettid));
+  t_self.pid = static_cast<uint32_t>(getpid());
+  t_self.tid = static_cast<uint32_t>(syscall(SYS_gettid));
 }
 
 void in_forked_child() {
-  t_writer.writer = nullptr;  // with the parent's buffer: it is the parent's
-  t_writer.tid = 0;
+  t_self.writer = nullptr;  // with the parent's buffer: it is the parent's
+  t_self.tid = 0;
   if (g_state.load(std::memory_order_relaxed) != nullptr) g_state.store(new (g_state_storage) State);
 }
 
@@ -203,14 +208,15 @@ State& state() {
 }
 
 Writer* my_writer() {
-  if (t_writer.writer != nullptr) [[likely]]
-    return t_writer.writer;
+  if (t_self.writer != nullptr) [[likely]]
+    return t_self.writer;
+  thread_local ThreadEnd end [[maybe_unused]];
   State& s = state();
   for (Writer* writer = s.writers.load(std::memory_order_acquire); writer != nullptr; writer = writer->next) {
     bool free = false;
     if (!writer->taken.load(std::memory_order_relaxed) &&
         writer->taken.compare_exchange_strong(free, true, std::memory_order_acquire)) {  // partner: ~ThreadWriter
-      return t_writer.writer = writer;
+      return t_self.writer = writer;
     }
   }
   auto* writer = new (std::nothrow) Writer(s.asymmetric);
@@ -218,7 +224,7 @@ Writer* my_writer() {
   writer->next = s.writers.load(std::memory_order_relaxed);
   while (!s.writers.compare_exchange_weak(writer->next, writer, std::memory_order_release, std::memory_order_relaxed)) {
   }
-  return t_writer.writer = writer;
+  return t_self.writer = writer;
 }
 
 bool enabled(AIUpti_ActivityKind kind) { return (state().enabled.load(std::memory_order_relaxed) >> kind & 1) != 0; }
@@ -265,7 +271,7 @@ bool lend(uint8_t** buffer, size_t* size, size_t* max_records) {
   if (request == nullptr) return false;
   request(buffer, size, max_records);
   if (*buffer == nullptr || *size == 0) return false;
-  if (const int64_t extra = t_writer.writer->extra; extra != 0) {
+  if (const int64_t extra = t_self.writer->extra; extra != 0) {
     std::lock_guard lock(s.odd_mutex);
     s.odd_sizes[*buffer] = extra;
     s.any_odd.store(true, std::memory_order_relaxed);
@@ -384,8 +390,8 @@ void on_host_call(const HostCall& call) {
     auto* record = new (place) AIUpti_ActivityAPI{};
     record->kind = AIUPTI_ACTIVITY_KIND_RUNTIME;
     record->cbid = static_cast<decltype(record->cbid)>(cbid);
-    record->process_id = t_writer.pid;
-    set_thread(record, t_writer.tid);
+    record->process_id = t_self.pid;
+    set_thread(record, t_self.tid);
     record->correlation_id = call.correlation;
     record->start = call.begin_ns;
     record->end = call.end_ns;
@@ -402,7 +408,7 @@ void on_memory(const MemoryEvent& event) {
     record->memory_operation_type = event.release ? AIUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_RELEASE
                                                   : AIUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_ALLOCATION;
     record->device_id = event.device;
-    record->process_id = t_writer.pid;
+    record->process_id = t_self.pid;
     record->stream_id = event.stream;
     record->correlation_id = event.correlation;
     record->address = event.address;

@@ -10,6 +10,7 @@ namespace kineto_spyre::emulator {
 namespace {
 
 constexpr uint64_t kPollNs = 2'000'000;       // how often a device's thread looks for ended work while someone traces
+constexpr uint64_t kIdlePollNs = 20'000'000;  // the same while nothing is queued
 constexpr uint64_t kForeignPollNs = 200'000;  // and for the functions of another device that a stream waits for
 constexpr uint64_t kFunctionPatienceNs = 100'000'000;  // how long a flush waits for a function that is running
 constexpr uint64_t kSpinNs = 60'000;  // the end of a wait that a sleeping thread would miss by its timer slack
@@ -32,25 +33,25 @@ void Item::run() const {
   }
 }
 
-void ItemQueue::push(Item&& item) {
+void ItemQueue::push(const Item& item) {
   if (count_ == slots_.size()) {
     std::vector<Item> larger(slots_.empty() ? 16 : 2 * slots_.size());
-    for (size_t i = 0; i < count_; ++i) larger[i] = std::move(at(i));
+    for (size_t i = 0; i < count_; ++i) larger[i] = at(i);
     slots_ = std::move(larger);
     head_ = 0;
   }
-  slots_[(head_ + count_) & (slots_.size() - 1)] = std::move(item);
+  slots_[(head_ + count_) & (slots_.size() - 1)] = item;
   ++count_;
 }
 
 void ItemQueue::pop() {
-  slots_[head_].point.reset();
+  delete slots_[head_].point;
   head_ = (head_ + 1) & (slots_.size() - 1);
   --count_;
 }
 
 void ItemQueue::truncate(size_t size) {
-  while (count_ > size) at(--count_).point.reset();
+  while (count_ > size) delete at(--count_).point;
 }
 
 Device::Device(int32_t device_index, const MachineConfig& config, uint64_t seed)
@@ -144,7 +145,7 @@ bool Device::submit(spyreStream_st& stream, Item& item, bool modelled, std::shar
     if (endless || !item.placed) ++stream.unplaced;
     if (item.traced || item.has_function || endless || !item.placed) {
       wake = asleep_ && item.has_function;
-      stream.queue.push(std::move(item));
+      stream.queue.push(item);
     }
     if (point != nullptr) *point = mark_locked(stream, queued_ns);
   }
@@ -162,9 +163,9 @@ std::shared_ptr<Point> Device::mark_locked(spyreStream_st& stream, uint64_t now)
     Item item;
     item.item = ItemKind::kMarker;
     item.queued_ns = now;
-    item.point = point;
+    item.point = new std::shared_ptr<Point>(point);
     ++stream.unplaced;
-    stream.queue.push(std::move(item));
+    stream.queue.push(item);
   }
   return point;
 }
@@ -190,10 +191,10 @@ void Device::wait_for(spyreStream_st& stream, const std::shared_ptr<Point>& poin
     item.queued_ns = now;
     item.placed = placeable;
     item.has_function = true;
-    item.point = point;
+    item.point = new std::shared_ptr<Point>(point);
     ++stream.functions;
     if (!placeable) ++stream.unplaced;
-    stream.queue.push(std::move(item));
+    stream.queue.push(item);
     wake = asleep_;
   }
   if (wake) work_.notify_one();
@@ -280,9 +281,9 @@ void Device::lose(uint64_t now) {
   for (const auto& stream : streams_) {
     const size_t kept = ended(*stream, now);
     for (size_t i = kept; i < stream->queue.size(); ++i) {
-      if (const auto& point = stream->queue.at(i).point; stream->queue.at(i).item == ItemKind::kMarker) {
-        point->lost.store(true, std::memory_order_relaxed);
-        point->end_ns.store(now, std::memory_order_release);
+      if (const Item& item = stream->queue.at(i); item.item == ItemKind::kMarker) {
+        (*item.point)->lost.store(true, std::memory_order_relaxed);
+        (*item.point)->end_ns.store(now, std::memory_order_release);
       }
     }
     stream->queue.truncate(kept);
@@ -318,7 +319,7 @@ void Device::loop() {
       progress_.notify_all();
     }
     if (stop_ || passes_wanted_ != serving) continue;
-    if (current_tracer() != nullptr) deadline = std::min(deadline, now + kPollNs);
+    if (current_tracer() != nullptr) deadline = std::min(deadline, now + (anything_queued() ? kPollNs : kIdlePollNs));
     asleep_ = true;
     if (deadline == kUnknown) {
       work_.wait(lock);
@@ -328,6 +329,13 @@ void Device::loop() {
     asleep_ = false;
   }
   progress_.notify_all();
+}
+
+bool Device::anything_queued() {
+  for (const auto& stream : streams_) {
+    if (!stream->queue.empty()) return true;
+  }
+  return false;
 }
 
 // One pass over all streams. True if something moved, so that another pass may find more.
@@ -345,12 +353,13 @@ bool Device::pass(std::unique_lock<std::mutex>& lock, uint64_t now, uint64_t* de
 bool Device::try_place(spyreStream_st& stream, Item& item, const Faults* faults, uint64_t now) {
   switch (item.item) {
     case ItemKind::kMarker:
-      item.point->end_ns.store(std::max({stream.tail_ns, stream.ready_ns, item.queued_ns}), std::memory_order_release);
+      (*item.point)
+          ->end_ns.store(std::max({stream.tail_ns, stream.ready_ns, item.queued_ns}), std::memory_order_release);
       item.placed = true;
       progress_.notify_all();
       break;
     case ItemKind::kWait: {
-      const uint64_t time = item.point->time();
+      const uint64_t time = (*item.point)->time();
       if (time == kUnknown) return false;
       stream.ready_ns = std::max(stream.ready_ns, time);
       item.placed = true;
@@ -395,7 +404,7 @@ bool Device::step(std::unique_lock<std::mutex>& lock, spyreStream_st& stream, ui
       moved = true;
     }
     if (item.item == ItemKind::kWait) {
-      if (!item.point->functions_have_run()) {
+      if (!(*item.point)->functions_have_run()) {
         *deadline = std::min(*deadline, now + kForeignPollNs);
         break;
       }

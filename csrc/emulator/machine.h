@@ -25,7 +25,7 @@
 // No two are ever held at once. The device's thread holds none while it runs work or hands records out.
 //
 // Waking: submitting never wakes the device's thread, unless there is a function to run. While someone traces, the
-// thread looks by itself every kPollNs.
+// thread looks by itself every few milliseconds.
 //
 // All times in here are true, on the host's clock. A device's own clock (DeviceClock) is applied where a time leaves.
 #pragma once
@@ -39,6 +39,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "clock.h"
@@ -93,8 +94,8 @@ struct Item {
   void* destination = nullptr;  // copies and fills that are done on the device's thread
   const void* source = nullptr;
   int value = 0;
-  std::shared_ptr<Point> point;  // markers and waits
-  char name[128];                // set if traced
+  std::shared_ptr<Point>* point = nullptr;  // markers and waits; of the queue that holds the item
+  char name[128];                           // set if traced
 
   uint64_t period_ns() const { return duration_ns + model::kControlBlockGapNs; }
   uint64_t busy_ns() const { return count * duration_ns + (count - 1) * model::kControlBlockGapNs; }
@@ -107,14 +108,20 @@ struct Item {
   void run() const;
 };
 
+static_assert(std::is_trivially_copyable_v<Item>, "items are copied on the way of each launch");
+
 // First in, first out; grows, and never shrinks while its stream lives.
 class ItemQueue {
  public:
+  ItemQueue() = default;
+  ItemQueue(const ItemQueue&) = delete;
+  ItemQueue& operator=(const ItemQueue&) = delete;
+  ~ItemQueue() { truncate(0); }
   bool empty() const { return count_ == 0; }
   size_t size() const { return count_; }
   Item& front() { return slots_[head_]; }
   Item& at(size_t i) { return slots_[(head_ + i) & (slots_.size() - 1)]; }
-  void push(Item&& item);
+  void push(const Item& item);
   void pop();
   void truncate(size_t size);  // drops the youngest
 
@@ -218,6 +225,7 @@ class Device {
   void lose(uint64_t now);
   static size_t ended(spyreStream_st& stream, uint64_t now);
   void loop();
+  bool anything_queued();
   bool pass(std::unique_lock<std::mutex>& lock, uint64_t now, uint64_t* deadline);
   bool step(std::unique_lock<std::mutex>& lock, spyreStream_st& stream, uint64_t now, uint64_t* deadline);
   void hand_out(const std::vector<Item>& batch, const spyreStream_st& stream, const Faults* faults);
