@@ -81,7 +81,7 @@ struct ProcessBarrier {
 class alignas(64) RecordWriter {
  public:
   // asymmetric: whether the flusher passes a ProcessBarrier between hide() and take().
-  RecordWriter(const BufferSource& source, bool asymmetric) : source_(source), asymmetric_(asymmetric) {}
+  constexpr RecordWriter(const BufferSource& source, bool asymmetric) : source_(source), asymmetric_(asymmetric) {}
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
@@ -127,13 +127,13 @@ class alignas(64) RecordWriter {
   std::atomic<uintptr_t>& end_of(Lane& lane) { return asymmetric_ ? lane.end : lane.kept_end; }
   uintptr_t slow_begin(size_t bytes);
 
+  std::array<Lane, 2> lanes_{};
   Lane* lane_ = &lanes_[0];            // the owner's
   bool open_ = false;                  // the owner's: it opened the lane and did not close it
   std::atomic<bool> changing_{false};  // sequentially consistent against hide() and what lend() asks
   Lane* taken_ = nullptr;              // the flusher's: between hide() and take()
   const BufferSource source_;
   const bool asymmetric_;
-  std::array<Lane, 2> lanes_{};
 };
 
 // Returns where the record goes, with the lane's cursor odd; 0 if there is no place.

@@ -217,10 +217,6 @@ program = st.lists(st.lists(step, max_size=30), min_size=1, max_size=4)
 programs = 0
 
 
-class TimeIsUp(BaseException):
-    """Not an Exception, so that hypothesis lets it pass."""
-
-
 def run_program(threads: list[list[tuple]], measured: bool) -> None:
     global programs
     programs += 1
@@ -243,27 +239,22 @@ def run_program(threads: list[list[tuple]], measured: bool) -> None:
     faulthandler.cancel_dump_traceback_later()
 
 
+@settings(
+    max_examples=50,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+@given(program, st.booleans())
+def search(threads, measured):
+    run_program(threads, measured)
+
+
 def main(seconds: float) -> None:
     end = time.monotonic() + seconds
-
-    @settings(
-        max_examples=10**6,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(program, st.booleans())
-    def search(threads, measured):
-        if time.monotonic() < end:
-            run_program(threads, measured)
-        else:
-            raise TimeIsUp
-
-    try:
+    while time.monotonic() < end:
         search()
-    except TimeIsUp:
-        pass
     print(f"{programs} programs")
 
 
