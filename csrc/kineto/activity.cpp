@@ -101,7 +101,8 @@ const std::string Activity::name() const {
       const auto& kernel = *aiupti::as<AIUpti_ActivityCompute>(item.record);
       std::string text = trace::safe_text(aiupti::name(kernel));
       if (text.empty()) text = "unnamed kernel";
-      return aiupti::is_prepare(kernel) ? text + " (prepare)" : text;
+      if (aiupti::is_prepare(kernel)) text += " (prepare)";
+      return text;
     }
     case Kind::kMemcpy:
     case Kind::kMemcpy2:
@@ -167,7 +168,7 @@ void add_cycles(JsonObject& json, const R& record) {
 }  // namespace
 
 const std::string Activity::metadataJson() const {
-  JsonObject json;
+  JsonObject json(320);
   switch (item.kind) {
     case Kind::kCompute: {
       const auto& record = *aiupti::as<AIUpti_ActivityCompute>(item.record);
@@ -214,7 +215,7 @@ const std::string Activity::metadataJson() const {
   }
   if (item.has(Item::kLong)) json.text("note", "lasts longer than a second");
   if (item.has(Item::kEarly)) json.text("note", "begins before the call that launched it");
-  return json.members();
+  return std::move(json).members();
 }
 
 }  // namespace kineto_spyre::kineto

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace kineto_spyre::trace {
 
@@ -21,13 +22,15 @@ std::string_view provenance_key(std::string_view kernel_name);
 // Writes one JSON object. Keys are ours (plain ASCII); text goes through safe_text.
 class JsonObject {
  public:
+  // How long it will be, about.
+  explicit JsonObject(size_t expected = 0) { out_.reserve(expected); }
   JsonObject& raw(std::string_view key, std::string_view json);
   JsonObject& text(std::string_view key, std::string_view value);
   JsonObject& number(std::string_view key, int64_t value);
   JsonObject& number(std::string_view key, uint64_t value);
   JsonObject& number(std::string_view key, double value);  // not finite: left out
   JsonObject& boolean(std::string_view key, bool value);
-  const std::string& members() const { return out_; }  // without the braces
+  std::string members() && { return std::move(out_); }  // without the braces
   std::string str() const { return '{' + out_ + '}'; }
 
  private:

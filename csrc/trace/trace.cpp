@@ -424,6 +424,7 @@ class Maker {
     Clock clock;
     WaitList waits;  // for all of the device
     std::unordered_map<uint32_t, WaitList> stream_waits;
+    uint64_t pairs = 0;              // of a launch and its work
     int64_t least_lead = INT64_MAX;  // work's begin minus launch's begin
   };
 
@@ -487,7 +488,7 @@ class Maker {
     launch->item->set(Item::kFlow);
     launch->work_end = std::max(launch->work_end, end);
     last.on->least_lead = std::min(last.on->least_lead, start - launch->start);
-    ++last.on->clock.pairs;
+    ++last.on->pairs;
     ++counts_.captured[static_cast<size_t>(Category::kKernel)];
     if (launch->range != 0) extend_span(launch->range, last, start, end);
     return true;
@@ -513,7 +514,7 @@ class Maker {
     last_span_ = nullptr;
     unnumbered_ = 0;
     for (Device& device : devices_) {
-      device.clock.pairs = 0;
+      device.pairs = 0;
       device.least_lead = INT64_MAX;
     }
     items_.each([&](Item& item) {
@@ -564,7 +565,7 @@ class Maker {
     const uint32_t stream = aiupti::stream_id(record);
     Device& on = device(device_id);
     if (launch != nullptr) {
-      ++on.clock.pairs;
+      ++on.pairs;
       on.least_lead = std::min(on.least_lead, start - launch->start);
     }
     constexpr Category kCategory = kIsKernel                                  ? Category::kKernel
@@ -722,6 +723,7 @@ class Maker {
     const bool behind = behind_a_wait();
     for (Device& device : devices_) {
       Clock& clock = device.clock;
+      clock.pairs = device.pairs;
       clock.earliest_ns = clock.pairs != 0 ? device.least_lead : 0;
       const bool doubt = clock.pairs != 0 && (device.least_lead < 0 || behind);
       if (!options_.align_clocks) {
