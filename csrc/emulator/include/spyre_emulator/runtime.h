@@ -40,7 +40,7 @@ typedef struct {
   int32_t devices;        // 1 to 8
   uint64_t memory_bytes;  // a device's address space; 0: 4 GiB
   spyreTimeMode_t time;
-  int32_t has_seed;       // with a seed, durations, cycle stamps and back-to-back gaps repeat exactly
+  int32_t has_seed;  // with a seed, durations, cycle stamps and back-to-back gaps repeat exactly
   uint64_t seed;
 } spyreConfig_t;
 
@@ -49,7 +49,8 @@ typedef struct spyreEvent_st* spyreEvent_t;
 
 SPYRE_API const char* spyreGetLastErrorString(void);
 
-// Idempotent for an equal config; SPYRE_ERROR_INVALID_VALUE for a different one while memory, streams or events are alive.
+// Idempotent for an equal config; SPYRE_ERROR_INVALID_VALUE for a different one while memory, streams or events are
+// alive.
 SPYRE_API spyreError_t spyreInit(const spyreConfig_t* config);
 SPYRE_API int32_t spyreIsInitialized(void);
 SPYRE_API spyreError_t spyreGetDeviceCount(int32_t* count);  // 0 before spyreInit
@@ -102,19 +103,23 @@ SPYRE_API spyreError_t spyreMemset(int32_t device, void* dst, int32_t value, uin
                                    int32_t flags);
 
 typedef enum {
-  SPYRE_DTYPE_FP16 = 0, SPYRE_DTYPE_FP32 = 1, SPYRE_DTYPE_FP8 = 2, SPYRE_DTYPE_INT8 = 3, SPYRE_DTYPE_OTHER = 4
+  SPYRE_DTYPE_FP16 = 0,
+  SPYRE_DTYPE_FP32 = 1,
+  SPYRE_DTYPE_FP8 = 2,
+  SPYRE_DTYPE_INT8 = 3,
+  SPYRE_DTYPE_OTHER = 4
 } spyreDtype_t;
 
 typedef struct {
-  const char* name;       // copied; at most 127 bytes are recorded
-  int64_t ns;             // >= 0: lasts exactly this; < 0: by the cost model from what follows
-  double flops;           // floating-point operations
+  const char* name;  // copied; at most 127 bytes are recorded
+  int64_t ns;        // >= 0: lasts exactly this; < 0: by the cost model from what follows
+  double flops;      // floating-point operations
   uint64_t bytes_read, bytes_written;
   spyreDtype_t dtype;
-  int64_t measured_ns;    // what its CPU execution took, for SPYRE_TIME_MEASURED; < 0: not known
-  void (*work)(void*);    // null, or what to run on the device's thread when the stream comes to it
+  int64_t measured_ns;  // what its CPU execution took, for SPYRE_TIME_MEASURED; < 0: not known
+  void (*work)(void*);  // null, or what to run on the device's thread when the stream comes to it
   void* work_arg;
-  int32_t count;          // control blocks: this many equal kernels in a row under one launch (0 means 1)
+  int32_t count;  // control blocks: this many equal kernels in a row under one launch (0 means 1)
 } spyreKernel_t;
 SPYRE_API spyreError_t spyreLaunchKernel(int32_t device, spyreStream_t stream, const spyreKernel_t* kernel);
 
