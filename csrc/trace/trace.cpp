@@ -270,7 +270,7 @@ class Maker {
     if (caller_.foreign || tid == 0) return;
     caller_.thread = timeline_.thread(tid);
     caller_.lane = host_lane(tid);
-    caller_.straight = caller_.thread >= 0 && caller_.lane >= 0 && wanted(Category::kRuntime);
+    caller_.straight = options_.straight_ways && caller_.thread >= 0 && caller_.lane >= 0 && wanted(Category::kRuntime);
   }
 
   bool wanted(Category category) const { return options_.wanted[static_cast<size_t>(category)]; }
@@ -290,7 +290,7 @@ class Maker {
         !caller_.straight || cbid >= kCbids || traits_[cbid] != (kKnown | kLaunches) || !in_window(start)) {
       return false;
     }
-    Launch* launch = launches_.fresh(correlation);
+    Launch* launch = correlation != 0 ? launches_.fresh(correlation) : nullptr;
     if (launch == nullptr) return false;
     const Timeline::Place at = timeline_.at(caller_.thread, start);
     item = {record,
@@ -474,7 +474,7 @@ class Maker {
     }
     Launch* launch = launches_.known(correlation);
     if (launch == nullptr || launch->item->has(Item::kDropped) || start < launch->start ||
-        end - start > kLongKernelNs || !in_window(launch->start)) {
+        end - start > kLongKernelNs) {
       return false;
     }
     last.row->last_start = start;
@@ -580,7 +580,9 @@ class Maker {
     if (!rows_.place(item, device_id, stream, start, end)) [[unlikely]] {
       return drop_work(item, Refusal::kTooManyRows);
     }
-    if constexpr (kIsKernel) last_row_ = {device_id, stream, &rows_.row(device_id, stream), &on};
+    if constexpr (kIsKernel) {
+      if (options_.straight_ways) last_row_ = {device_id, stream, &rows_.row(device_id, stream), &on};
+    }
     ++counts_.captured[static_cast<size_t>(kCategory)];
     if (launch != nullptr) {
       // Not an allocation's: its time would count as device time of the op.

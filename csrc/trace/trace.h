@@ -162,6 +162,8 @@ struct Options {
   bool align_clocks = true;
   // What of it the user asked for; the rest is only joined with.
   std::array<bool, kCategories> wanted = {true, true, true, true, true, true};
+  // Off: each record goes the long way, with which tests compare the straight one.
+  bool straight_ways = true;
 };
 
 // A row of the trace.

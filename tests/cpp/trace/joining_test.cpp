@@ -266,3 +266,66 @@ TEST_CASE("a record_function range spans its work on each stream, and a range wi
                                  {{50, "stream 2 ranges"}, {310, 350}},
                                  {{51, "stream 2 ranges"}, {310, 350}}});
 }
+
+TEST_CASE("work that was joined to a lesser call before the launch turned up is joined to the launch") {
+  Session session;  // one buffer: host calls and device work mixed
+  session.op(7, 0, 100 * kUs);
+  session.op(8, 0, 100 * kUs, 999);
+  session.add(Call{.start = 15 * kUs, .end = 20 * kUs, .correlation = 3, .thread = 999, .driver = true});
+  session.add(Kernel{.name = "k", .start = 60 * kUs, .end = 70 * kUs, .correlation = 3});
+  session.add(Call{.start = 10 * kUs, .end = 40 * kUs, .correlation = 3});
+  session.make();
+  REQUIRE(session.adds_up());
+  CHECK(session.op_of(session.kernel("k")) == 7);
+  CHECK(session.of(aiupti::Kind::kRuntime).at(0)->has(Item::kFlow));
+  CHECK_FALSE(session.of(aiupti::Kind::kDriver).at(0)->has(Item::kFlow));
+  CHECK(session.trace.unlinked == 0);
+}
+
+TEST_CASE("an allocation has an arrow, and is not counted as device time of the op") {
+  Session session;
+  session.op(7, 0, 100 * kUs);
+  session.add(Call{.cbid = AIUPTI_RUNTIME_TRACE_CBID_MALLOC, .start = 10 * kUs, .end = 20 * kUs, .correlation = 3});
+  AIUpti_ActivityMemory memory{};
+  memory.kind = AIUPTI_ACTIVITY_KIND_MEMORY;
+  memory.correlation_id = 3;
+  memory.start = memory.end = kNow + 15 * kUs;
+  session.raw(memory);
+  session.make();
+  const Item& item = *session.of(aiupti::Kind::kMemory).at(0);
+  CHECK(item.has(Item::kFlow));
+  CHECK(item.link == 0);
+  CHECK(session.op_of(*session.of(aiupti::Kind::kRuntime).at(0)) == 7);
+}
+
+TEST_CASE("many launches of many threads, in any order, each with its op") {
+  Session session(1 << 14);
+  std::map<uint64_t, uint64_t> op_of;  // by correlation id
+  uint64_t correlation = 0;
+  uint64_t op = 0;
+  for (int round = 0; round < 200; ++round) {
+    for (uint32_t thread = 1; thread <= 7; ++thread) {
+      const int64_t at = (round * 7 + static_cast<int64_t>(thread)) * 100;
+      session.op(++op, at, at + 90, static_cast<int32_t>(thread));
+      for (int i = 0; i < 3; ++i) {
+        // Ids of one thread lie far from those of another.
+        const uint64_t id = ++correlation + thread * 100'000;
+        op_of[id] = op;
+        session.add(Call{.start = at + 10 + i, .end = at + 11 + i, .correlation = id, .thread = thread});
+      }
+    }
+    if (round % 2 == 0) session.new_buffer();
+  }
+  int64_t at = 1'000'000;
+  for (const auto& [id, _] : op_of) session.add(Kernel{.start = at += 10, .end = at + 5, .correlation = id});
+  session.reverse();
+  session.make();
+  REQUIRE(session.adds_up());
+  REQUIRE(session.captured(Category::kKernel) == op_of.size());
+  std::map<uint32_t, uint64_t> ids;
+  for (const Item* item : session.of(aiupti::Kind::kCompute)) {
+    const uint64_t id = aiupti::correlation_id(item->record);
+    CHECK(session.op_of(*item) == op_of.at(id));
+    CHECK(ids.emplace(item->id, id).second);
+  }
+}

@@ -74,6 +74,43 @@ struct Copy {
 // A session: records in one buffer after the other, notes by thread.
 class Session {
  public:
+  // What a trace shows, for comparing two of them.
+  std::vector<std::string> shown() {
+    std::vector<std::string> lines;
+    items.each([&](Item& item) {
+      const Lane& lane = item.has(Item::kDropped) ? Lane{} : trace.lanes.at(item.lane);
+      lines.push_back(std::to_string(static_cast<int>(item.kind)) + " flags " + std::to_string(item.flags) + " at " +
+                      std::to_string(start_of(item)) + " for " + std::to_string(duration_of(item)) +
+                      (item.has(Item::kDropped)
+                           ? std::string(" dropped")
+                           : " op " + std::to_string(op_of(item)) + " id " + std::to_string(item.id) + " on " +
+                                 std::to_string(lane.process) + "/" + std::to_string(lane.tid) + " " + lane.name));
+    });
+    for (const Span& span : trace.spans) {
+      const Lane& lane = trace.lanes.at(span.lane);
+      lines.push_back("range " + std::to_string(span.range_id) + " " + lane.name + " " + std::to_string(span.start) +
+                      " to " + std::to_string(span.end));
+    }
+    for (const Clock& clock : trace.clocks) {
+      lines.push_back("clock " + std::to_string(clock.device) + " " + std::to_string(clock.offset_ns) + " " +
+                      std::to_string(clock.drift_ppm) + " " + std::to_string(clock.pairs) + " " +
+                      std::to_string(clock.earliest_ns) + " " + clock.reason);
+    }
+    const auto count = [&](const char* name, uint64_t n) { lines.push_back(name + (" " + std::to_string(n))); };
+    for (uint64_t n : trace.captured) count("captured", n);
+    for (uint64_t n : trace.refused) count("refused", n);
+    count("outside", trace.outside);
+    count("not requested", trace.not_requested);
+    count("overlaps", trace.overlaps);
+    count("crowded", trace.crowded);
+    count("long", trace.long_kernels);
+    count("early", trace.early);
+    count("unlinked", trace.unlinked);
+    count("unknown calls", trace.unknown_calls);
+    std::ranges::copy(trace.warnings, std::back_inserter(lines));
+    return lines;
+  }
+
   explicit Session(size_t buffer_bytes = 1 << 16) : buffer_bytes_(buffer_bytes) {
     options.window_begin = kNow;
     options.window_end = kNow + 10 * kSecond;
