@@ -332,8 +332,11 @@ std::string Session::report() const {
     warnings += trace::safe_text(warning);
     warnings += '"';
   }
+  JsonObject versions;
+  versions.text("kineto_spyre", KINETO_SPYRE_VERSION).text("built for torch", KINETO_SPYRE_TORCH);
+  versions.text("libaiupti header", KINETO_SPYRE_AIUPTI_HEADER);
   JsonObject json;
-  json.text("runtime", Plugin::get().runtime());
+  json.raw("versions", versions.str()).text("runtime", Plugin::get().runtime());
   if (library_ != nullptr) {
     json.text("library", library_->path);
   } else {

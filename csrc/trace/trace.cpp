@@ -68,9 +68,10 @@ class Maker {
         rows_(trace) {
     for (uint32_t cbid = 0; cbid < kCbids; ++cbid) {
       if (aiupti::launches_device_work(cbid)) traits_[cbid] |= kLaunches;
-      if (cbid == AIUPTI_RUNTIME_TRACE_CBID_SCHEDULE_WAIT) traits_[cbid] |= kWaits;
+      if (aiupti::known_cbid_name(cbid) == "aiuScheduleWait") traits_[cbid] |= kWaits;
       if (!aiupti::known_cbid_name(cbid).empty()) traits_[cbid] |= kKnown;
     }
+    window_length_ = static_cast<uint64_t>(std::max<int64_t>(0, options.window_end - options.window_begin));
     low_ = static_cast<uint64_t>(std::max<int64_t>(1, options.window_begin - kDay));
     high_ = static_cast<uint64_t>(options.window_end + kDay);
     for (size_t kind = 0; kind < aiupti::kKinds; ++kind) {
@@ -274,10 +275,7 @@ class Maker {
   }
 
   bool wanted(Category category) const { return options_.wanted[static_cast<size_t>(category)]; }
-  bool in_window(int64_t ns) const {
-    return static_cast<uint64_t>(ns - options_.window_begin) <=
-           static_cast<uint64_t>(options_.window_end - options_.window_begin);
-  }
+  bool in_window(int64_t ns) const { return static_cast<uint64_t>(ns - options_.window_begin) <= window_length_; }
 
   // What join() does for the usual call: a launch under a new id, by the thread of the call before, inside the window.
   // False, and nothing is done, for any other. It is half of all records, so it is worth the few lines.
@@ -850,6 +848,7 @@ class Maker {
   ItemStore& items_;
   Trace* trace_;
   NextRecord next_;
+  uint64_t window_length_;
   uint64_t low_, high_;            // times of reason
   uintptr_t begin_ = 0, end_ = 0;  // of the buffer that is walked
   Timeline timeline_;

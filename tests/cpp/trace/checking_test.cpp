@@ -81,9 +81,10 @@ TEST_CASE("longer records are read by their known prefix, with one notice of bot
   session.make();
   REQUIRE(session.adds_up());
   CHECK(session.captured(Category::kKernel) == 3);
-  CHECK(session.trace.sizes[static_cast<size_t>(aiupti::Kind::kCompute)].seen == 272);
+  CHECK(session.trace.sizes[static_cast<size_t>(aiupti::Kind::kCompute)].seen == sizeof(AIUpti_ActivityCompute) + 40);
   REQUIRE(session.trace.warnings.size() == 1);
-  CHECK_THAT(session.trace.warnings[0], Contains("272 bytes") && Contains("232"));
+  CHECK_THAT(session.trace.warnings[0], Contains(std::to_string(sizeof(AIUpti_ActivityCompute) + 40) + " bytes") &&
+                                            Contains(std::to_string(sizeof(AIUpti_ActivityCompute)) + ":"));
 }
 
 TEST_CASE("shorter records are refused by kind; other kinds are read") {
@@ -99,7 +100,9 @@ TEST_CASE("shorter records are refused by kind; other kinds are read") {
   CHECK(session.captured(Category::kRuntime) == 3);
   CHECK(session.refused(Refusal::kShorterRecord) == 4);
   REQUIRE(session.trace.warnings.size() == 2);
-  CHECK_THAT(session.trace.warnings[0], Contains("compute records of 192 bytes") && Contains("expects 232"));
+  CHECK_THAT(session.trace.warnings[0],
+             Contains("compute records of " + std::to_string(sizeof(AIUpti_ActivityCompute) - 40) + " bytes") &&
+                 Contains("expects " + std::to_string(sizeof(AIUpti_ActivityCompute))));
 }
 
 TEST_CASE("the same record twice is refused once") {
@@ -200,8 +203,10 @@ TEST_CASE("window: a kernel belongs to where its launch belongs, however late it
       Kernel{.name = "unlaunched, across the end", .start = 60, .end = 11 * kSecond, .correlation = 6, .stream = 2});
   session.make();
   REQUIRE(session.adds_up());
-  CHECK(session.trace.outside == 5);
-  CHECK(session.captured(Category::kKernel) == 2);
+  // A release that doesn't tell when work was queued leaves nothing to know the forgotten launch by.
+  const uint64_t forgotten = tells_queued<AIUpti_ActivityCompute> ? 1 : 0;
+  CHECK(session.trace.outside == 4 + forgotten);
+  CHECK(session.captured(Category::kKernel) == 3 - forgotten);
   CHECK(session.kernel("ours").has(Item::kFlow));
   CHECK_FALSE(session.kernel("unlaunched, inside").has(Item::kFlow));
 }

@@ -56,7 +56,7 @@ struct Simulation {
       if (waits) {
         const int64_t begin = host;
         host = std::max(host, free_at + wake_latency + upto(30 * kUs));
-        session.add(Call{.cbid = AIUPTI_RUNTIME_TRACE_CBID_SCHEDULE_WAIT,
+        session.add(Call{.cbid = kWait,
                          .start = begin,
                          .end = host,
                          .correlation = 1'000'000 + correlation,
@@ -141,7 +141,7 @@ TEST_CASE("waits that don't wait are not believed") {
   simulation.run(session);
   // Calls under the wait's id that return at once, while the device is busy.
   for (size_t i = 1; i < simulation.launched.size(); i += 20) {
-    session.add(Call{.cbid = AIUPTI_RUNTIME_TRACE_CBID_SCHEDULE_WAIT,
+    session.add(Call{.cbid = kWait,
                      .start = simulation.launched[i] + 8 * kUs,
                      .end = simulation.launched[i] + 9 * kUs,
                      .correlation = 2'000'000 + i,

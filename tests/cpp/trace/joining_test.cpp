@@ -84,20 +84,15 @@ TEST_CASE("case 2: one arrow from the launching call to its work; none for what 
 
 TEST_CASE("the launch is the call that launches, not the one that came first or is nested in it") {
   in_both_orders([](Session& session, bool reversed) {
-    add_in_order(
-        session, reversed,
-        {
-            [&] {
-              session.add(
-                  Call{.cbid = AIUPTI_RUNTIME_TRACE_CBID_GRAPH_EXECUTE, .start = 0, .end = 90 * kUs, .correlation = 5});
-            },
-            [&] { session.add(Call{.start = 10 * kUs, .end = 40 * kUs, .correlation = 5}); },
-            [&] { session.add(Kernel{.start = 50 * kUs, .end = 60 * kUs, .correlation = 5}); },
-        });
+    add_in_order(session, reversed,
+                 {
+                     [&] { session.add(Call{.cbid = kGraphExecution, .start = 0, .end = 90 * kUs, .correlation = 5}); },
+                     [&] { session.add(Call{.start = 10 * kUs, .end = 40 * kUs, .correlation = 5}); },
+                     [&] { session.add(Kernel{.start = 50 * kUs, .end = 60 * kUs, .correlation = 5}); },
+                 });
     session.make();
     for (const Item* item : session.of(aiupti::Kind::kRuntime)) {
-      const bool launch =
-          aiupti::cbid(*aiupti::as<AIUpti_ActivityAPI>(item->record)) == AIUPTI_RUNTIME_TRACE_CBID_LAUNCH_CB_CMPT;
+      const bool launch = aiupti::cbid(*aiupti::as<AIUpti_ActivityAPI>(item->record)) == kLaunch;
       CHECK(item->has(Item::kFlow) == launch);
       CHECK(item->has(Item::kCorrelated) == launch);
     }
@@ -285,7 +280,7 @@ TEST_CASE("work that was joined to a lesser call before the launch turned up is 
 TEST_CASE("an allocation has an arrow, and is not counted as device time of the op") {
   Session session;
   session.op(7, 0, 100 * kUs);
-  session.add(Call{.cbid = AIUPTI_RUNTIME_TRACE_CBID_MALLOC, .start = 10 * kUs, .end = 20 * kUs, .correlation = 3});
+  session.add(Call{.cbid = kMalloc, .start = 10 * kUs, .end = 20 * kUs, .correlation = 3});
   AIUpti_ActivityMemory memory{};
   memory.kind = AIUPTI_ACTIVITY_KIND_MEMORY;
   memory.correlation_id = 3;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "aiupti/cbid.h"
 #include "trace/trace.h"
 
 namespace kineto_spyre::trace::testing {
@@ -50,8 +51,24 @@ struct Kernel {
   int64_t queued = INT64_MIN;  // relative to kNow; INT64_MIN: not told
 };
 
+template <class R>
+constexpr bool tells_queued = requires(R record) { record.queued; };
+
+// A callback id by its name; an SDK's header may lack some of the enumerators.
+inline uint32_t cbid_named(std::string_view name) {
+  for (uint32_t cbid = 0; cbid < 256; ++cbid) {
+    if (aiupti::known_cbid_name(cbid) == name) return cbid;
+  }
+  throw std::runtime_error("no callback id is called " + std::string(name));
+}
+inline const uint32_t kLaunch = AIUPTI_RUNTIME_TRACE_CBID_LAUNCH_CB_CMPT;
+inline const uint32_t kWait = cbid_named("aiuScheduleWait");
+inline const uint32_t kMalloc = cbid_named("aiuMalloc");
+inline const uint32_t kNodeCompute = cbid_named("aiuNodeCompute");        // no launch
+inline const uint32_t kGraphExecution = cbid_named("aiuGraphExecution");  // nor this
+
 struct Call {
-  uint32_t cbid = AIUPTI_RUNTIME_TRACE_CBID_LAUNCH_CB_CMPT;
+  uint32_t cbid = kLaunch;
   int64_t start = 0;
   int64_t end = 0;
   uint64_t correlation = 0;
@@ -133,14 +150,18 @@ class Session {
     record.correlation_id = static_cast<decltype(record.correlation_id)>(kernel.correlation);
     record.start = static_cast<uint64_t>(kNow + kernel.start);
     record.end = static_cast<uint64_t>(kNow + kernel.end);
-    record.queued = kernel.queued == INT64_MIN ? 0 : static_cast<uint64_t>(kNow + kernel.queued);
+    [&]<class R>(R& r) {
+      if constexpr (tells_queued<R>) {
+        r.queued = kernel.queued == INT64_MIN ? 0 : static_cast<uint64_t>(kNow + kernel.queued);
+      }
+    }(record);
     std::memcpy(record.name, kernel.name.data(), std::min(kernel.name.size(), sizeof(record.name)));
     raw(record);
   }
   void add(const Call& call) {
     AIUpti_ActivityAPI record{};
     record.kind = call.driver ? AIUPTI_ACTIVITY_KIND_DRIVER : AIUPTI_ACTIVITY_KIND_RUNTIME;
-    record.cbid = call.cbid;
+    record.cbid = static_cast<decltype(record.cbid)>(call.cbid);
     record.process_id = call.process;
     record.thread_id = call.thread;
     record.correlation_id = static_cast<decltype(record.correlation_id)>(call.correlation);

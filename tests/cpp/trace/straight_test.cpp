@@ -66,19 +66,13 @@ TEST_CASE("what is odd about a call takes it the long way") {
       {"after the window",
        [](Session& s) { s.add(Call{.start = 11 * kSecond, .end = 11 * kSecond, .correlation = 20}); }},
       {"a driver call", [](Session& s) { s.add(Call{.start = 700, .end = 705, .correlation = 20, .driver = true}); }},
-      {"no launch",
-       [](Session& s) {
-         s.add(Call{.cbid = AIUPTI_RUNTIME_TRACE_CBID_NODE_COMPUTE, .start = 700, .end = 705, .correlation = 20});
-       }},
+      {"no launch", [](Session& s) { s.add(Call{.cbid = kNodeCompute, .start = 700, .end = 705, .correlation = 20}); }},
       {"an unknown call", [](Session& s) { s.add(Call{.cbid = 255, .start = 700, .end = 705, .correlation = 20}); }},
       {"a number beyond all",
        [](Session& s) { s.add(Call{.cbid = 70'000, .start = 700, .end = 705, .correlation = 20}); }},
       {"an id far away", [](Session& s) { s.add(Call{.start = 700, .end = 705, .correlation = 3'000'000'000}); }},
       {"a wait that tells of a clock ahead",
-       [](Session& s) {
-         s.add(Call{
-             .cbid = AIUPTI_RUNTIME_TRACE_CBID_SCHEDULE_WAIT, .start = 630, .end = 640, .correlation = 20, .data = 0});
-       }},
+       [](Session& s) { s.add(Call{.cbid = kWait, .start = 630, .end = 640, .correlation = 20, .data = 0}); }},
   };
   for (const auto& [name, odd] : odds) {
     INFO(name);
@@ -166,7 +160,7 @@ TEST_CASE("random sessions come out the same both ways") {
           case 3:
           case 4:
           case 5:
-            session.add(Call{.cbid = below(10) == 0 ? below(90) : uint32_t{AIUPTI_RUNTIME_TRACE_CBID_LAUNCH_CB_CMPT},
+            session.add(Call{.cbid = below(10) == 0 ? below(90) : kLaunch,
                              .start = at,
                              .end = at + below(20),
                              .correlation = id,
