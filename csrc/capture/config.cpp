@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "capture/capture.h"
 
@@ -31,9 +32,8 @@ void set_budget(Config& config, double mib) {
   config.buffer_bytes = std::min(config.buffer_bytes, config.budget_bytes / 2);
 }
 
-}  // namespace
-
-Config config_from_environment(size_t kineto_mb, std::string* warning) {
+// Throws std::bad_alloc.
+Config read(size_t kineto_mb, std::string* warning) {
   Config config;
   const std::string defaults = "The profiler uses " + in_mib(static_cast<double>(config.budget_bytes) / kMiB) + ".";
   const double most = memory_mib();
@@ -58,6 +58,17 @@ Config config_from_environment(size_t kineto_mb, std::string* warning) {
     }
   }
   return config;
+}
+
+}  // namespace
+
+Config config_from_environment(size_t kineto_mb, std::string* warning) {
+  try {
+    return read(kineto_mb, warning);
+  } catch (const std::bad_alloc&) {
+    *warning = "Out of memory.";  // short enough to need none
+    return {};
+  }
 }
 
 }  // namespace kineto_spyre::capture

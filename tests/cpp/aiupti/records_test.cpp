@@ -23,9 +23,12 @@ R noisy(AIUpti_ActivityKind kind) {
   return record;
 }
 
+// As it comes from libaiupti: the compiler doesn't know what it is.
 template <class R>
 AIUpti_Activity* untyped(R& record) {
-  return reinterpret_cast<AIUpti_Activity*>(&record);
+  auto* any = reinterpret_cast<AIUpti_Activity*>(&record);
+  asm volatile("" : "+r"(any));
+  return any;
 }
 
 template <class R>

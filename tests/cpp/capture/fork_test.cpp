@@ -93,11 +93,11 @@ TEST_CASE("a thousand forks under load: each child is off and empty, the parent 
   on_buffer_requested(&lent, &size, &max_records);
   REQUIRE(lent != nullptr);
   const char* wanted = std::getenv("KINETO_SPYRE_TEST_FORKS");  // a fork is slow under qemu
-  const int forks = wanted != nullptr ? std::atoi(wanted) : kSanitizer ? 100 : 1'000;
+  const int forks = wanted != nullptr ? std::atoi(wanted) : kSanitizer || kQemu ? 100 : 1'000;
   int failed = 0;
   for (int i = 0; i < forks; ++i) {
-    // The sanitizers' runtimes don't survive a new thread in the child of a process that had several.
-    const bool starts_a_session = i % 20 == 0 && !kSanitizer;
+    // The sanitizers' runtimes and qemu-user don't survive a new thread in the child of a process that had several.
+    const bool starts_a_session = i % 20 == 0 && !kSanitizer && !kQemu;
     const pid_t pid = fork();
     if (pid == 0) _exit(child(starts_a_session, lent));
     int status = 0;

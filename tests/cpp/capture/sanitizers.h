@@ -1,4 +1,4 @@
-// Which sanitizer this is built with: some tests are shorter then, and a few can't be had.
+// What this is built with, and runs on: under a sanitizer or qemu-user some tests are shorter, and a few can't be had.
 #pragma once
 
 #if defined(__has_feature)
@@ -19,6 +19,13 @@ inline constexpr bool kThreadSanitizer = false;
 inline constexpr bool kAddressSanitizer = true;
 #else
 inline constexpr bool kAddressSanitizer = false;
+#endif
+
+// Set by the build when it crosses: qemu-user has faults of its own where threads and forks meet.
+#ifdef UNDER_QEMU
+inline constexpr bool kQemu = true;
+#else
+inline constexpr bool kQemu = false;
 #endif
 
 inline constexpr bool kSanitizer = kThreadSanitizer || kAddressSanitizer;

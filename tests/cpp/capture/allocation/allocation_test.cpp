@@ -2,8 +2,6 @@
 // session does harm. This program replaces malloc() and mmap(), so it is one of its own.
 #include <dlfcn.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -53,8 +51,8 @@ int posix_memalign(void** result, size_t alignment, size_t size) {
   return *result != nullptr ? 0 : ENOMEM;
 }
 void* mmap(void* address, size_t size, int protection, int flags, int file, off_t offset) {
-  if (fails()) return MAP_FAILED;
-  return reinterpret_cast<void*>(syscall(SYS_mmap, address, size, protection, flags, file, offset));
+  static const auto real = reinterpret_cast<decltype(&mmap)>(dlsym(RTLD_NEXT, "mmap"));
+  return fails() ? MAP_FAILED : real(address, size, protection, flags, file, offset);
 }
 }
 
