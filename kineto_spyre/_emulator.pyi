@@ -1,7 +1,7 @@
 """The emulated Spyre below PyTorch. kineto_spyre.emulator is what programs use; see it for what each does.
 
-Errors: ValueError, MemoryError (no room on the device), TimeoutError (a kernel that never ends), else RuntimeError; each
-with the runtime's sentence.
+Errors: ValueError, MemoryError (no room on the device), TimeoutError (a kernel that never ends), else RuntimeError;
+each with the runtime's sentence.
 """
 
 from collections.abc import Callable

@@ -13,13 +13,14 @@ namespace device = kineto_spyre::device;
 
 PYBIND11_MODULE(_device, m) {
   // c10's errors become what torch's own do: torch.OutOfMemoryError, torch.AcceleratorError, RuntimeError ...
-  py::register_exception_translator([](std::exception_ptr e) {
-    try {
-      if (e) std::rethrow_exception(e);
-    } catch (const c10::Error& error) {
-      torch::translate_exception_to_python(e);
-    }
-  });
+  py::register_exception_translator(
+      [](std::exception_ptr e) {  // NOLINT(performance-unnecessary-value-param): pybind11's signature
+        try {
+          if (e) std::rethrow_exception(e);
+        } catch (const c10::Error& error) {
+          torch::translate_exception_to_python(e);
+        }
+      });
   m.def("install", &device::install, py::arg("measure"));
   m.def("installed", &device::installed);
   m.def("in_bad_fork", &device::in_bad_fork);

@@ -80,9 +80,9 @@ class NoteStore {
   std::vector<ThreadNotes> collect(const TickConverter& clock) const;
 
  private:
-  static constexpr size_t kBlockBytes = 16 * 1024;
+  static constexpr size_t kBlockBytes = size_t{16} * 1024;
   static constexpr size_t kBlockNotes = kBlockBytes / sizeof(PackedNote);
-  static constexpr size_t kMaxThreads = 64 * 1024;
+  static constexpr size_t kMaxThreads = size_t{64} * 1024;
   struct Link {
     std::atomic<uint32_t> successor;  // for waiting_
     uint32_t used;                    // where the rest of a waiting block begins

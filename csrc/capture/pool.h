@@ -67,8 +67,9 @@ class Pool {
   static size_t granules(size_t bytes) noexcept { return (bytes + kGranule - 1) / kGranule; }
 
  public:
-  static constexpr size_t kGranule = 4096;            // no page size: it only has to divide memory finely
-  static constexpr size_t kWorthLending = 16 * 1024;  // a rest that is smaller stays with the buffer that it's cut from
+  static constexpr size_t kGranule = 4096;  // no page size: it only has to divide memory finely
+  static constexpr size_t kWorthLending =
+      size_t{16} * 1024;  // a rest that is smaller stays with the buffer that it's cut from
 
   // False, with a sentence in *error, if there is no address space. budget_bytes: all buffers together.
   bool map(size_t budget_bytes, size_t buffer_bytes, std::string* error);

@@ -312,8 +312,8 @@ void CpuAllocator::raw_free(void* data) {
   const int32_t device = forked ? -1 : spyrePointerDevice(data);
   if (device >= 0) {
     pools()[device].free(data);
-  } else {
-    the_cpu_allocator().base->raw_deleter()(data);
+  } else if (c10::Allocator* base = the_cpu_allocator().base; base != nullptr) {
+    base->raw_deleter()(data);
   }
 }
 

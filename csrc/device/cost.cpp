@@ -199,8 +199,9 @@ void kernel_name(const c10::OperatorName& op, c10::ArrayRef<at::Tensor> inputs, 
   }
   key[16] = 0;
   const std::string_view s = summary(op);
-  std::snprintf(out->text, sizeof out->text, "spyre_kernel_v1_%.*s_%s#0",
-                static_cast<int>(std::min<size_t>(s.size(), 80)), s.data(), key);
+  const int length = static_cast<int>(std::min<size_t>(s.size(), 80));
+  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): its length is given
+  std::snprintf(out->text, sizeof out->text, "spyre_kernel_v1_%.*s_%s#0", length, s.data(), key);
 }
 
 }  // namespace kineto_spyre::device

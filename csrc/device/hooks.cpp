@@ -185,7 +185,8 @@ bool is_pinned(const void* pointer) noexcept { return PinnedAllocator::instance(
 
 void install_hooks() {
   at::setHostAllocator(kSpyre, &PinnedAllocator::instance());
-  at::RegisterPrivateUse1HooksInterface(new Hooks);
+  static auto* const hooks = new Hooks;  // PyTorch keeps it until the process has ended
+  at::RegisterPrivateUse1HooksInterface(hooks);
 }
 
 }  // namespace kineto_spyre::device

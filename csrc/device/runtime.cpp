@@ -205,7 +205,8 @@ spyreStream_t current_handle(c10::DeviceIndex device) noexcept {
 
 void install_guard() {
   pthread_atfork(nullptr, nullptr, [] { forked = true; });
-  c10::impl::registerDeviceGuard(kSpyre, new Guard);
+  static auto* const guard = new Guard;  // PyTorch keeps it until the process has ended
+  c10::impl::registerDeviceGuard(kSpyre, guard);
 }
 
 }  // namespace kineto_spyre::device

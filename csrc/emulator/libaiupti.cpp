@@ -131,7 +131,7 @@ struct Writer {
   Writer* next = nullptr;
 };
 
-struct State {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order in which it is understood
+struct State {
   // Release in aiuptiActivityRegisterCallbacks; acquire where they are called.
   std::atomic<AIUpti_BuffersCallbackRequestFunc> request{nullptr};
   std::atomic<AIUpti_BuffersCallbackCompleteFunc> complete{nullptr};

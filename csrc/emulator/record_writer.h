@@ -94,14 +94,14 @@ class alignas(64) RecordWriter {
     lane.cursor.store(cursor | 1, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // partner: the barrier between hide() and take()
     if (cursor + bytes <= lane.end.load(std::memory_order_acquire)) [[likely]] {  // partner: hide()'s exchange
-      fill(reinterpret_cast<void*>(cursor));  // NOLINT(performance-no-int-to-ptr): its low bit is a flag
+      fill(reinterpret_cast<void*>(cursor));
       lane.cursor.store(cursor + bytes, std::memory_order_release);  // partner: take()'s acquire
       return true;
     }
     lane.cursor.store(cursor, std::memory_order_release);  // partner: take()'s acquire
     cursor = slow_begin(bytes);
     if (cursor == 0) return false;
-    fill(reinterpret_cast<void*>(cursor));                           // NOLINT(performance-no-int-to-ptr)
+    fill(reinterpret_cast<void*>(cursor));
     lane_->cursor.store(cursor + bytes, std::memory_order_release);  // partner: take()'s acquire
     return true;
   }

@@ -30,7 +30,7 @@ std::unique_ptr<libkineto::IActivityProfilerSession> Profiler::configure(const s
   try {
     if (!device || Plugin::get().runtime().empty()) return nullptr;
     constexpr int64_t kKinetoDefaultMb = 128;
-    const int64_t mb = config.activitiesMaxGpuBufferSize() / (1024 * 1024);
+    const int64_t mb = config.activitiesMaxGpuBufferSize() / (int64_t{1024} * 1024);
     return std::make_unique<Session>(types, mb == kKinetoDefaultMb ? 0 : mb);
   } catch (...) {  // no memory for a session: the profile goes on without
     return nullptr;

@@ -136,7 +136,7 @@ def test_a_program_ends_in_peace(run_python) -> None:
         EVENT.record()
         threading.Thread(target=lambda: KEPT.append(torch.ones(5, device="spyre:1") + 1)).start()
         # PyTorch counts an autograd thread as started before it has taken the GIL for the first time. Where the program
-        # ends in between, Python kills it and the process aborts; that is PyTorch's own race, on any device but the CPU.
+        # ends in between, Python kills it and the process aborts: PyTorch's own race, on any device but the CPU.
         time.sleep(1)
         print("end")
         """

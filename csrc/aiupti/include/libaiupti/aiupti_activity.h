@@ -71,8 +71,8 @@ typedef struct AIUpti_ActivityCompute {
   uint32_t correlation_id;  // that of the launching call's record
   uint64_t start;
   uint64_t end;
-  uint64_t queued;     // the host handed it to the stream
-  uint64_t submitted;  // the stream handed it to the device
+  uint64_t queued;            // the host handed it to the stream
+  uint64_t submitted;         // the stream handed it to the device
   size_t local_memory_total;  // scratchpad bytes, all cores
   char name[128];             // NUL-terminated
   uint64_t cycles_ts1;        // device cycle stamps; appended by a later release (+40 bytes)
@@ -145,9 +145,8 @@ typedef void (*AIUpti_BuffersCallbackRequestFunc)(uint8_t** buffer, size_t* size
 typedef void (*AIUpti_BuffersCallbackCompleteFunc)(uint8_t* buffer, size_t size, size_t validSize);
 
 // C++ linkage, as the real library has it.
-AIUpti_ResultTypes aiuptiActivityRegisterCallbacks(
-    AIUpti_BuffersCallbackRequestFunc request,
-    AIUpti_BuffersCallbackCompleteFunc complete);
+AIUpti_ResultTypes aiuptiActivityRegisterCallbacks(AIUpti_BuffersCallbackRequestFunc request,
+                                                   AIUpti_BuffersCallbackCompleteFunc complete);
 AIUpti_ResultTypes aiuptiActivityEnable(AIUpti_ActivityKind kind);
 AIUpti_ResultTypes aiuptiActivityDisable(AIUpti_ActivityKind kind);
 // Sets *record to the record after *record, or to the first one when the walk of this buffer begins. The library keeps
