@@ -66,11 +66,6 @@ class Maker {
         timeline_(input.threads),
         launches_(first_correlation(input.buffers), expected_calls(input.buffers)),
         rows_(trace) {
-    for (uint32_t cbid = 0; cbid < kCbids; ++cbid) {
-      if (aiupti::launches_device_work(cbid)) traits_[cbid] |= kLaunches;
-      if (aiupti::known_cbid_name(cbid) == "aiuScheduleWait") traits_[cbid] |= kWaits;
-      if (!aiupti::known_cbid_name(cbid).empty()) traits_[cbid] |= kKnown;
-    }
     window_length_ = static_cast<uint64_t>(std::max<int64_t>(0, options.window_end - options.window_begin));
     low_ = static_cast<uint64_t>(std::max<int64_t>(1, options.window_begin - kDay));
     high_ = static_cast<uint64_t>(options.window_end + kDay);
@@ -841,6 +836,18 @@ class Maker {
   static constexpr size_t kCbids = 256;
   enum Trait : uint8_t { kKnown = 1, kLaunches = 2, kWaits = 4 };  // of a callback id
   static constexpr uint8_t kBestRank = 4;                          // a runtime call that launches
+  static const std::array<uint8_t, kCbids>& traits_of_cbids() {
+    static const auto all = [] {
+      std::array<uint8_t, kCbids> traits{};
+      for (uint32_t cbid = 0; cbid < kCbids; ++cbid) {
+        if (aiupti::launches_device_work(cbid)) traits[cbid] |= kLaunches;
+        if (aiupti::known_cbid_name(cbid) == "aiuScheduleWait") traits[cbid] |= kWaits;
+        if (!aiupti::known_cbid_name(cbid).empty()) traits[cbid] |= kKnown;
+      }
+      return traits;
+    }();
+    return all;
+  }
   static constexpr size_t kAhead = 8;                              // records that are on their way from memory
   static constexpr int kErrors = 16;                               // of a walker, in one buffer
 
@@ -853,7 +860,7 @@ class Maker {
   uintptr_t begin_ = 0, end_ = 0;  // of the buffer that is walked
   Timeline timeline_;
   Launches launches_;
-  std::array<uint8_t, kCbids> traits_{};
+  const std::array<uint8_t, kCbids> traits_ = traits_of_cbids();
   uint32_t kinds_seen_ = 0;
   std::vector<Item*> helpers_;  // host calls of threads without notes
   std::vector<Item*> put_off_;  // device work that came before its launch, or has none
