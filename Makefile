@@ -9,6 +9,7 @@ JOBS ?= $(shell nproc)
 PIP_FLAGS ?=
 DEMO ?=
 PYTEST ?=
+RUNS ?= 10000000
 
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
@@ -21,7 +22,7 @@ export PYTHONSAFEPATH := 1
 SOURCES := $(shell find csrc kineto_spyre tools -type f ! -name '*.pyc' ! -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml README.md LICENSE
 
-.PHONY: demo screenshot test test-cpp test-python test-sanitizers test-cross lint bench clean
+.PHONY: demo screenshot test test-cpp test-python test-sanitizers test-cross fuzz lint bench clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -52,6 +53,12 @@ test-cross: $(VENV)/tools.stamp
 	  if ! { command -v qemu-$$arch && command -v $$compiler; } >/dev/null; then \
 	    echo "test-cross: $$arch skipped; it needs $$compiler and qemu-$$arch"; continue; fi; \
 	  cmake --preset $$arch; cmake --build --preset $$arch; ctest --preset $$arch; done
+
+# libFuzzer over csrc/trace, under AddressSanitizer and UBSan (needs clang++). Goes on from the inputs of the run before.
+fuzz: $(VENV)/tools.stamp
+	cmake --preset fuzz && cmake --build --preset fuzz && mkdir -p build/corpus
+	build/fuzz/tests/fuzz/trace_fuzz -runs=$(RUNS) -max_len=2048 -entropic=0 -print_final_stats=1 \
+	  -artifact_prefix=build/ build/corpus
 
 # Against the wheel that was built from the sdist and installed into .venv.
 test-python: $(VENV)/test.stamp
