@@ -5,7 +5,8 @@
 Rounds of both forms are interleaved; the table holds medians, and the ratios are medians of the rounds' ratios. Times
 are processor time of the thread that stops, so that a busy machine disturbs little. Both profiles run the same ops, as
 many of them; in one of them the ops launch on the emulated Spyre, in the other the same number of events comes from
-stop/generic_form.cpp, which this script compiles (g++, a few seconds).
+stop/generic_form.cpp, which this script compiles (g++, a few seconds). Before each round, what malloc keeps of the
+rounds before goes back to the system: both forms begin as they do in a program that profiles for the first time.
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ class Bench:
     def run(self, activities: list[ProfilerActivity]) -> tuple[profile, dict[str, float]]:
         x = torch.empty(1)
         op = torch.ops.kineto_spyre_benchmark.op
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
         prof = profile(activities=activities)
         prof.start()
         for _ in range(self.pairs // self.per_op):
@@ -149,7 +152,7 @@ def main() -> None:
         if row in rounds[0][0]:
             usual = statistics.median(other[row] for other, _ in rounds)
             ratio = statistics.median(other[row] / ours[row] for other, ours in rounds)
-            line += f"{usual:12.1f}{compact:12.1f}{ratio:9.1f}x"
+            line += f"{usual:12.1f}{compact:12.1f}{ratio:9.2f}x"
         else:
             line += f"{'':12}{compact:12.1f}{'':10}"
         print(line + (f"{'>= ' + str(target):>9}" if target else ""))

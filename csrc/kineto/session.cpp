@@ -374,19 +374,19 @@ void Session::processTrace(libkineto::ActivityLogger& logger, libkineto::getLink
                                 time);
     }
     // An op is looked up once, and only if work was launched from it. Only ids that PyTorch pushed are looked up: to
-    // Kineto, 0 is an id like any other.
-    struct Known {
-      bool asked = false;
-      const libkineto::ITraceActivity* activity = nullptr;
-    };
-    std::vector<Known> ops(trace.ops.size());
+    // Kineto, 0 is an id like any other. An op that was looked up has its activity in place of its id.
+    std::vector<bool> looked_up(trace.ops.size());
     arena_->each_activity([&](Activity& activity) {
       trace::Item& item = activity.item;
       if (item.has(trace::Item::kDropped)) return;
       if (item.link != 0) {
-        Known& op = ops[item.link - 1];
-        if (!op.asked) op = {true, linked(static_cast<int32_t>(trace.ops[item.link - 1]))};
-        item.link = reinterpret_cast<uint64_t>(op.activity);
+        const size_t index = item.link - 1;
+        uint64_t& op = trace.ops[index];
+        if (!looked_up[index]) {
+          looked_up[index] = true;
+          op = reinterpret_cast<uint64_t>(linked(static_cast<int32_t>(op)));
+        }
+        item.link = op;
       }
       logger.handleActivity(activity);
     });
