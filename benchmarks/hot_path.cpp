@@ -72,20 +72,30 @@ struct Contender {
   virtual std::string name() const = 0;
   virtual void produce(int producer, size_t count) = 0;
   virtual uint64_t drain() = 0;  // takes what there is, reads each record's stamp; returns how many there were
+  virtual void over() {}         // after a burst: gives back what drain() still holds
   uint64_t lost[kMaxProducers] = {};
 };
 
 uint64_t sink = 0;
 
+// Whoever records has to know where: that place is read once, and kept.
 struct Floor : Contender {
+  struct alignas(64) Place {
+    Record *at, *end;
+  };
   std::vector<Record> memory[kMaxProducers] = {std::vector<Record>(kBurst), std::vector<Record>(kBurst)};
+  Place places[kMaxProducers] = {};
   std::string name() const override { return "floor: fill + clock"; }
   void produce(int producer, size_t count) override {
-    Record* at = memory[producer].data();
+    Record* at = places[producer].at;
+    Record* const end = places[producer].end;
     for (size_t i = 0; i < count; ++i) {
-      fill(at[i], i);
+      if (at == end) [[unlikely]]
+        at = memory[producer].data();
+      fill(*at++, i);
       asm volatile("" ::: "memory");
     }
+    places[producer] = {at, memory[producer].data() + kBurst};
   }
   uint64_t drain() override { return 0; }
 };
@@ -104,6 +114,7 @@ struct Ours : Contender {
 
   capture::Pool mine;
   const bool asymmetric = emulator::ProcessBarrier::available();
+  std::vector<uint32_t> taken;
   emulator::RecordWriter writers[kMaxProducers] = {{{lend, give_back}, asymmetric}, {{lend, give_back}, asymmetric}};
 
   Ours() {
@@ -130,9 +141,14 @@ struct Ours : Contender {
       const auto* records = reinterpret_cast<const Record*>(buffer.data);
       for (size_t i = 0; i < buffer.valid / sizeof(Record); ++i) sink += records[i].stamp;
       count += buffer.valid / sizeof(Record);
-      mine.recycle(index);
+      taken.push_back(index);
     });
     return count;
+  }
+  // As in a session: a trace reads its records in place, so a buffer is not lent again while there is that trace.
+  void over() override {
+    for (const uint32_t index : taken) mine.recycle(index);
+    taken.clear();
   }
 };
 
@@ -392,6 +408,7 @@ double burst(Producers& producers, Contender& contender, int active, Consumer co
   stop = true;
   if (reader.joinable()) reader.join();
   *delivered = consumed + contender.drain();
+  contender.over();
   return ns / kBurst;
 }
 
@@ -565,16 +582,13 @@ void cold_table(Producers& producers, int samples) {
       for (size_t i = 0; i < other.size(); i += 64) other[i] = static_cast<uint8_t>(other[i] + 1);
     };
     capture::note_op_begin(1);
+    for (Contender* contender : contenders) contender->produce(0, 1);  // the first one finds its place
     for (int sample = 0; sample < samples; ++sample) {
       for (int turn = 0; turn < 3; ++turn) {
         const int which = (turn + sample) % 3;
         thrash();
         const uint64_t before = capture::fast_ticks();
-        if (which == 0) {
-          fill(floor.memory[0][static_cast<size_t>(sample) % kBurst], 1);
-        } else {
-          contenders[which]->produce(0, 1);
-        }
+        contenders[which]->produce(0, 1);
         ns[which].push_back(static_cast<double>(capture::fast_ticks() - before));
       }
       for (int turn = 0; turn < 2; ++turn) {
@@ -638,6 +652,6 @@ int main(int argc, char** argv) {
   record_table(producers, rounds);
   note_table(producers, rounds);
   off_table(producers, rounds);
-  cold_table(producers, 200 * rounds);
+  cold_table(producers, 400 * rounds);
   return sink == 42 ? 1 : 0;
 }

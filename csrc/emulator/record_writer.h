@@ -4,8 +4,11 @@
 //   +----------------------+         +------------------------------------------------------------+
 //   | lane   owner's own ---------->  | cursor  where the next record goes; odd while one is written |
 //   | lanes[2]             |         | end     no record ends beyond it; 0: not the owner's         |
-//   +----------------------+         | begin, size, records left                                    |
-//                                    +------------------------------------------------------------+
+//   | lent[2]              |         +------------------------------------------------------------+
+//   +----------------------+           lent: begin, size, records left
+//
+// What a record needs is in one line of the cache: with cold caches, a second line that the first one points to costs
+// as much as the whole rest.
 //
 // The owner writes a record at the cursor of its lane and moves the cursor. When the buffer is full it closes the lane
 // (end := 0), gives the buffer back (valid size: what was written), and opens the lane again with the next buffer.
@@ -114,24 +117,29 @@ class alignas(64) RecordWriter {
   void take();
 
  private:
-  struct alignas(64) Lane {
+  struct Lane {
     std::atomic<uintptr_t> cursor{0};    // the owner's; an address, or an address | 1
     std::atomic<uintptr_t> end{0};       // an address; kCounted: each record takes the slow way; 0: closed
     std::atomic<uintptr_t> kept_end{0};  // `end` where there is no membarrier
-    uint8_t* begin = nullptr;            // what follows: written by the owner while the lane is closed
+  };
+  // The buffer of a lane: written by the owner while the lane is closed.
+  struct Lent {
+    uint8_t* begin = nullptr;
     size_t size = 0;
     size_t records_left = 0;  // the owner's
   };
   static constexpr uintptr_t kCounted = 1;
 
   std::atomic<uintptr_t>& end_of(Lane& lane) { return asymmetric_ ? lane.end : lane.kept_end; }
+  Lent& lent_to(const Lane& lane) { return lent_[&lane - lanes_.data()]; }
   uintptr_t slow_begin(size_t bytes);
 
   std::array<Lane, 2> lanes_{};
   Lane* lane_ = &lanes_[0];            // the owner's
   bool open_ = false;                  // the owner's: it opened the lane and did not close it
   std::atomic<bool> changing_{false};  // sequentially consistent against hide() and what lend() asks
-  Lane* taken_ = nullptr;              // the flusher's: between hide() and take()
+  std::array<Lent, 2> lent_{};
+  Lane* taken_ = nullptr;  // the flusher's: between hide() and take()
   const BufferSource source_;
   const bool asymmetric_;
 };
@@ -140,14 +148,15 @@ class alignas(64) RecordWriter {
 inline uintptr_t RecordWriter::slow_begin(size_t bytes) {
   while (true) {
     Lane& lane = *lane_;
+    Lent& lent = lent_to(lane);
     std::atomic<uintptr_t>& end = end_of(lane);
     if (open_) {
       const uintptr_t cursor = lane.cursor.load(std::memory_order_relaxed);
       lane.cursor.exchange(cursor | 1, std::memory_order_seq_cst);  // partner: take()'s load
       if (end.load(std::memory_order_seq_cst) != 0) {               // partner: hide()'s exchange
-        const auto limit = reinterpret_cast<uintptr_t>(lane.begin) + lane.size;
-        if (cursor + bytes <= limit && lane.records_left != 0) {
-          if (lane.records_left != SIZE_MAX) --lane.records_left;
+        const auto limit = reinterpret_cast<uintptr_t>(lent.begin) + lent.size;
+        if (cursor + bytes <= limit && lent.records_left != 0) {
+          if (lent.records_left != SIZE_MAX) --lent.records_left;
           return cursor;
         }
       }
@@ -156,7 +165,7 @@ inline uintptr_t RecordWriter::slow_begin(size_t bytes) {
       lane.cursor.store(cursor, std::memory_order_release);  // partner: take()'s acquire
       open_ = false;
       if (mine) {
-        source_.give_back(lane.begin, lane.size, cursor - reinterpret_cast<uintptr_t>(lane.begin));
+        source_.give_back(lent.begin, lent.size, cursor - reinterpret_cast<uintptr_t>(lent.begin));
       } else {
         lane_ = &lanes_[lane_ == &lanes_[0]];  // a flusher has taken this one, and may still be reading it
         continue;
@@ -165,15 +174,15 @@ inline uintptr_t RecordWriter::slow_begin(size_t bytes) {
     uint8_t* buffer = nullptr;
     size_t size = 0, max_records = 0;
     changing_.store(true, std::memory_order_seq_cst);  // partner: hide()'s loads
-    const bool lent = source_.lend(&buffer, &size, &max_records);
-    if (!lent || size < bytes) {
-      if (lent) source_.give_back(buffer, size, 0);
+    const bool had = source_.lend(&buffer, &size, &max_records);
+    if (!had || size < bytes) {
+      if (had) source_.give_back(buffer, size, 0);
       changing_.store(false, std::memory_order_release);  // partner: hide()'s loads
       return 0;
     }
-    lane.begin = buffer;
-    lane.size = size;
-    lane.records_left = max_records == 0 ? SIZE_MAX : max_records;
+    lent.begin = buffer;
+    lent.size = size;
+    lent.records_left = max_records == 0 ? SIZE_MAX : max_records;
     lane.cursor.store(reinterpret_cast<uintptr_t>(buffer), std::memory_order_relaxed);
     end.store(max_records == 0 ? reinterpret_cast<uintptr_t>(buffer) + size : kCounted,
               std::memory_order_release);               // partner: hide()'s exchange
@@ -189,7 +198,8 @@ inline void RecordWriter::close() {
   changing_.store(true, std::memory_order_seq_cst);                // partner: hide()'s loads
   if (end_of(lane).exchange(0, std::memory_order_seq_cst) != 0) {  // partner: hide()'s exchange
     const uintptr_t cursor = lane.cursor.load(std::memory_order_relaxed);
-    source_.give_back(lane.begin, lane.size, cursor - reinterpret_cast<uintptr_t>(lane.begin));
+    const Lent& lent = lent_to(lane);
+    source_.give_back(lent.begin, lent.size, cursor - reinterpret_cast<uintptr_t>(lent.begin));
   } else {
     lane_ = &lanes_[lane_ == &lanes_[0]];
   }
@@ -217,7 +227,8 @@ inline void RecordWriter::take() {
     sched_yield();
     cursor = lane.cursor.load(std::memory_order_acquire);  // partner: the owner's release
   }
-  source_.give_back(lane.begin, lane.size, cursor - reinterpret_cast<uintptr_t>(lane.begin));
+  const Lent& lent = lent_to(lane);
+  source_.give_back(lent.begin, lent.size, cursor - reinterpret_cast<uintptr_t>(lent.begin));
 }
 
 }  // namespace kineto_spyre::emulator
