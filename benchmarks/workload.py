@@ -12,6 +12,7 @@ and the stop. Rounds of the three are interleaved.
 from __future__ import annotations
 
 import argparse
+import collections
 import ctypes
 import os
 import pathlib
@@ -107,20 +108,60 @@ def instructions(steps: int, prompt: int) -> None:
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", toggle, source], check=True)
         counts = {}
         for way in WAYS:
-            command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null"]
+            out = pathlib.Path(folder) / way
+            command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
             script = [sys.executable, "-P", __file__, "--counted", way, "--toggle", str(toggle)]
             sizes = ["--steps", str(steps), "--prompt", str(prompt)]
-            environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+            # One order of hashing: else dictionaries alone make two runs differ by as much as is measured.
+            environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
             done = subprocess.run(
                 [*command, *script, *sizes], env=environment, capture_output=True, text=True, check=False
             )
-            match = re.search(r"Collected : (\d+)", done.stderr)
-            if done.returncode or match is None:
+            if done.returncode or not out.exists():
                 sys.exit(f"callgrind failed:\n{done.stderr[-3000:]}")
-            counts[way] = int(match.group(1))
+            counts[way] = by_library(out)
+    totals = {way: sum(count.values()) for way, count in counts.items()}
     print("instructions of one run, one thread for the CPU's kernels")
-    for way, count in counts.items():
-        print(f"  {way:<12}{count:16,}   {count / counts['off']:6.3f} of off")
+    for way, total in totals.items():
+        print(f"  {way:<12}{total:16,}   {total / totals['off']:6.4f} of off")
+    print("what cpu+spyre adds to cpu, and where")
+    for what, libraries in PLACES.items():
+        added = sum(
+            counts["cpu+spyre"][name] - counts["cpu"][name]
+            for name in counts["cpu+spyre"] | counts["cpu"]
+            if any(library in name for library in libraries)
+        )
+        print(f"  {what:<44}{added:12,}   {100 * added / totals['cpu']:5.2f} %")
+
+
+# In which libraries the instructions are.
+PLACES = {
+    "all": ("",),
+    "the plugin: notes of ops, buffers": ("/_C.",),
+    "PyTorch": ("torch", "c10"),
+    "the emulated card, its libaiupti, its kernels": ("spyre_emulator", "aiupti_emulated", "/_device.", "/_emulator."),
+    "the C library, for all of them": ("/libc.so",),
+}
+
+
+def by_library(path: pathlib.Path) -> collections.Counter[str]:
+    """Callgrind's counts by object file. In its format, a line after `calls=` counts what another function did."""
+    names: dict[str, str] = {}
+    counts: collections.Counter[str] = collections.Counter()
+    library, called = "", False
+    for line in path.read_text().splitlines():
+        if line.startswith("calls="):
+            called = True
+        elif match := re.match(r"(c?)ob=\((\d+)\)(?: (.*))?$", line):
+            if match[3]:
+                names[match[2]] = match[3]
+            if not match[1]:
+                library = names[match[2]]
+        elif re.match(r"[\d+*-]", line):
+            if not called:
+                counts[library] += int(line.split()[1])
+            called = False
+    return counts
 
 
 def main() -> None:

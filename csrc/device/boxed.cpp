@@ -58,6 +58,7 @@ constexpr int16_t kView = -2;
 // What the schema of an op says, found out once.
 struct Plan {
   const c10::OperatorName& name;
+  KernelNames kernels;
   uint16_t arguments = 0;
   c10::SmallVector<Argument, 8> interesting;
   c10::SmallVector<int16_t, 4> returns;  // an argument's index (it returns what it was given), kFresh or kView
@@ -106,7 +107,7 @@ bool one_of(std::string_view s, std::initializer_list<std::string_view> list) {
   return false;
 }
 
-Plan::Plan(const c10::OperatorHandle& op) : name(op.operator_name()) {
+Plan::Plan(const c10::OperatorHandle& op) : name(op.operator_name()), kernels(name) {
   const c10::FunctionSchema& schema = op.schema();
   arguments = static_cast<uint16_t>(schema.arguments().size());
   for (uint16_t i = 0; i < arguments; ++i) {
@@ -510,7 +511,7 @@ class Timeline {
       : plan_(plan), call_(call), transposed_(transposed), measured_ns_(measured_ns) {}
 
   void kernel() const {
-    launch(call_.device(), plan_.name, figures_of(plan_.arithmetic, transposed_, call_.inputs(), call_.written()),
+    launch(call_.device(), plan_.kernels, figures_of(plan_.arithmetic, transposed_, call_.inputs(), call_.written()),
            measured_ns_, call_.inputs(), call_.written());
   }
 

@@ -1,7 +1,6 @@
 #include "device/cost.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <string_view>
 #include <utility>
 
@@ -65,24 +64,31 @@ double attention_macs(const at::Tensor& q, const at::Tensor& k, const at::Tensor
   return heads_and_queries * size_at(k, 2) * (size_at(q, 1) + size_at(v, 1));
 }
 
-// FNV-1a, 64 bits.
+// 64 bits, a word at a time: a traced op pays for it.
 struct Hash {
   uint64_t h;
-  void byte(uint8_t b) { h = (h ^ b) * 0x100000001b3ULL; }
   void number(uint64_t v) {
-    for (int i = 0; i < 8; ++i, v >>= 8) byte(static_cast<uint8_t>(v));
+    h = (h ^ v) * 0x9e3779b97f4a7c15ULL;
+    h ^= h >> 32;
   }
   void text(std::string_view s) {
-    for (const char c : s) byte(static_cast<uint8_t>(c));
-    byte(0);
+    for (const char c : s) number(static_cast<uint8_t>(c));
+    number(s.size());
+  }
+  void tensors(c10::ArrayRef<at::Tensor> list) {
+    number(list.size());
+    for (const at::Tensor& t : list) tensor(t);
   }
   void tensor(const at::Tensor& t) {
-    if (!t.defined()) return byte(0xff);
-    byte(static_cast<uint8_t>(t.scalar_type()));
-    number(t.dim());
-    for (const int64_t size : t.sizes()) number(size);
-    if (t.layout() == c10::kStrided) {
-      for (const int64_t stride : t.strides()) number(stride);
+    if (!t.defined()) return number(UINT64_MAX);
+    // The strides of a contiguous tensor follow from its sizes.
+    const bool strided = t.layout() == c10::kStrided;
+    const bool contiguous = strided && t.is_contiguous();
+    const c10::IntArrayRef sizes = t.sizes();
+    number(static_cast<uint64_t>(t.scalar_type()) << 32 | sizes.size() << 2 | (contiguous ? 2 : strided ? 1 : 0));
+    for (const int64_t size : sizes) number(static_cast<uint64_t>(size));
+    if (strided && !contiguous) {
+      for (const int64_t stride : t.strides()) number(static_cast<uint64_t>(stride));
     }
   }
 };
@@ -180,28 +186,31 @@ Figures figures_of(Arithmetic kind, bool transposed, c10::ArrayRef<at::Tensor> i
   return f;
 }
 
-void kernel_name(const c10::OperatorName& op, c10::ArrayRef<at::Tensor> inputs, c10::ArrayRef<at::Tensor> written,
-                 KernelName* out) {
-  Hash a{0xcbf29ce484222325ULL};
-  Hash b{0x9ae16a3b2f90404fULL};
-  for (Hash* h : {&a, &b}) {
-    h->text(op.name);
-    h->text(op.overload_name);
-    for (const at::Tensor& t : inputs) h->tensor(t);
-    h->byte(0xfe);
-    for (const at::Tensor& t : written) h->tensor(t);
+KernelNames::KernelNames(const c10::OperatorName& op) {
+  Hash hash{0xcbf29ce484222325ULL};
+  hash.text(op.name);
+  hash.text(op.overload_name);
+  hash_ = hash.h;
+  prefix_ = "spyre_kernel_v1_";
+  prefix_ += summary(op).substr(0, 80);
+  prefix_ += '_';
+}
+
+KernelName KernelNames::of(c10::ArrayRef<at::Tensor> inputs, c10::ArrayRef<at::Tensor> written) const {
+  Hash hash{hash_};
+  hash.tensors(inputs);
+  hash.tensors(written);
+  KernelName name;
+  static_assert(sizeof(name.text) > 16 + 80 + 1 + 16 + 3);
+  char* at = std::copy(prefix_.begin(), prefix_.end(), name.text);
+  for (int half = 0; half < 2; ++half) {
+    hash.number(0);
+    for (int shift = 59; shift > 59 - 8 * 5; shift -= 5) {
+      *at++ = "abcdefghijklmnopqrstuvwxyz234567"[hash.h >> shift & 31];
+    }
   }
-  char key[17];
-  for (int i = 0; i < 16; ++i) {
-    uint64_t& h = i < 8 ? a.h : b.h;
-    key[i] = "abcdefghijklmnopqrstuvwxyz234567"[h >> 59];
-    h <<= 5;
-  }
-  key[16] = 0;
-  const std::string_view s = summary(op);
-  const int length = static_cast<int>(std::min<size_t>(s.size(), 80));
-  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): its length is given
-  std::snprintf(out->text, sizeof out->text, "spyre_kernel_v1_%.*s_%s#0", length, s.data(), key);
+  std::copy_n("#0", 3, at);
+  return name;
 }
 
 }  // namespace kineto_spyre::device

@@ -11,6 +11,7 @@
 #include <c10/util/ArrayRef.h>
 
 #include <cstdint>
+#include <string>
 
 #include "spyre_emulator/runtime.h"
 
@@ -42,13 +43,21 @@ struct Figures {
 Figures figures_of(Arithmetic kind, bool transposed, c10::ArrayRef<at::Tensor> inputs,
                    c10::ArrayRef<at::Tensor> written);
 
+struct KernelName {
+  char text[128];  // NUL-terminated
+};
+
 // "spyre_kernel_v1_<summary>_<16 lowercase base32 characters>#0". The characters are a hash of the op, and of the
 // shapes, strides and dtypes of what it reads and writes: the same for the same work in every process, and other for
-// other work. Written to `out`, NUL-terminated, cut to its size.
-struct KernelName {
-  char text[128];
+// other work. What the names of one op have in common is made once.
+class KernelNames {
+ public:
+  explicit KernelNames(const c10::OperatorName& op);
+  KernelName of(c10::ArrayRef<at::Tensor> inputs, c10::ArrayRef<at::Tensor> written) const;
+
+ private:
+  std::string prefix_;
+  uint64_t hash_;
 };
-void kernel_name(const c10::OperatorName& op, c10::ArrayRef<at::Tensor> inputs, c10::ArrayRef<at::Tensor> written,
-                 KernelName* out);
 
 }  // namespace kineto_spyre::device

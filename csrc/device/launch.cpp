@@ -16,7 +16,7 @@ int64_t stopwatch() {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-void launch(c10::DeviceIndex device, const c10::OperatorName& op, const Figures& figures, int64_t measured_ns,
+void launch(c10::DeviceIndex device, const KernelNames& names, const Figures& figures, int64_t measured_ns,
             c10::ArrayRef<at::Tensor> inputs, c10::ArrayRef<at::Tensor> written) {
   spyreKernel_t k{};
   k.name = "";
@@ -28,7 +28,7 @@ void launch(c10::DeviceIndex device, const c10::OperatorName& op, const Figures&
   k.measured_ns = measured_ns;
   KernelName name;
   if (spyreIsTracing()) {  // else nobody reads it
-    kernel_name(op, inputs, written, &name);
+    name = names.of(inputs, written);
     k.name = name.text;
   }
   check(spyreLaunchKernel(device, current_handle(device), &k), "launching a kernel");

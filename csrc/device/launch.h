@@ -7,7 +7,7 @@
 namespace kineto_spyre::device {
 
 // `measured_ns`: how long its CPU execution took, -1 if that was not measured.
-void launch(c10::DeviceIndex device, const c10::OperatorName& op, const Figures& figures, int64_t measured_ns,
+void launch(c10::DeviceIndex device, const KernelNames& names, const Figures& figures, int64_t measured_ns,
             c10::ArrayRef<at::Tensor> inputs, c10::ArrayRef<at::Tensor> written);
 
 // The clock of measured_ns, or 0 if nobody asked for it (install()).

@@ -137,7 +137,7 @@ class Whole : public torch::autograd::Function<Whole> {
         return outputs.back();
       });
     }
-    launch(job->device, graph->op, recurrent_figures(inputs, outputs, 1), measured, inputs, outputs);
+    launch(job->device, KernelNames(graph->op), recurrent_figures(inputs, outputs, 1), measured, inputs, outputs);
     if (job->differentiable) context->saved_data["graph"] = IValue::make_capsule(std::move(graph));
     return outputs;
   }
@@ -175,7 +175,7 @@ class Whole : public torch::autograd::Function<Whole> {
       if (result[1 + i].defined()) written.push_back(result[1 + i]);
     }
     const c10::OperatorName name(graph->op.name + "_backward", graph->op.overload_name);
-    launch(device.index(), name, recurrent_figures(graph->inputs, written, 2), measured, given, written);
+    launch(device.index(), KernelNames(name), recurrent_figures(graph->inputs, written, 2), measured, given, written);
     return result;
   }
 };

@@ -52,7 +52,7 @@
 namespace kineto_spyre::emulator {
 namespace {
 
-constexpr uint64_t kLookNs = 1'000'000;
+constexpr uint64_t kLookNs = 10'000'000;
 constexpr uint8_t kUnknownKind = 42;
 constexpr size_t kUnknownKindBytes = 64;
 constexpr uint32_t kUnknownId = 9999;
@@ -608,7 +608,7 @@ struct Place {
 class Walks {
  public:
   Place* find_or_begin(const uint8_t* buffer) {
-    thread_local Place* last = nullptr;
+    __attribute__((tls_model("initial-exec"))) thread_local Place* last = nullptr;
     if (last != nullptr && last->buffer.load(std::memory_order_acquire) == buffer) return last;
     std::lock_guard lock(mutex_);
     for (const auto& place : places_) {
@@ -687,12 +687,14 @@ AIUPTI_EXPORT AIUpti_ResultTypes aiuptiActivityDisable(AIUpti_ActivityKind kind)
 }
 
 AIUPTI_EXPORT AIUpti_ResultTypes aiuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, AIUpti_Activity** record) {
-  if (failing(kFailNext)) return AIUPTI_ERROR_UNKNOWN;
-  if (buffer == nullptr || record == nullptr) return AIUPTI_ERROR_INVALID_PARAMETER;
-  if (Faults* faults = current_faults(); faults != nullptr && faults->null_record.hit()) {
-    *record = nullptr;
-    return AIUPTI_SUCCESS;
+  if (Faults* faults = current_faults(); faults != nullptr) [[unlikely]] {
+    if ((faults->fail & kFailNext) != 0) return AIUPTI_ERROR_UNKNOWN;
+    if (record != nullptr && faults->null_record.hit()) {
+      *record = nullptr;
+      return AIUPTI_SUCCESS;
+    }
   }
+  if (buffer == nullptr || record == nullptr) return AIUPTI_ERROR_INVALID_PARAMETER;
   Place* place = walks().find_or_begin(buffer);
   if (place->offset >= valid) {
     walks().end(place);
