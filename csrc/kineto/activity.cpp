@@ -204,7 +204,11 @@ const std::string Activity::metadataJson() const {
     default: {
       const auto& record = *aiupti::as<AIUpti_ActivityAPI>(item.record);
       json.number("cbid", uint64_t{aiupti::cbid(record)});
-      if (item.has(Item::kCorrelated)) json.number("correlation", uint64_t{item.id});
+      // A call that launches nothing has an id of its own as well; acelyzer takes it for one whose work is missing.
+      if (item.has(Item::kCorrelated) &&
+          (item.has(Item::kFlow) || aiupti::launches_device_work(aiupti::cbid(record)))) {
+        json.number("correlation", uint64_t{item.id});
+      }
       if (const auto data = aiupti::data(record)) {
         const aiupti::CbidData meaning = aiupti::cbid_data(aiupti::cbid(record));
         if (meaning == aiupti::CbidData::kControlBlocks) json.number("num_cbs", *data);
@@ -215,6 +219,15 @@ const std::string Activity::metadataJson() const {
   }
   if (item.has(Item::kLong)) json.text("note", "lasts longer than a second");
   if (item.has(Item::kEarly)) json.text("note", "begins before the call that launched it");
+  return std::move(json).members();
+}
+
+// A stream of its own for each row and level of ranges: so acelyzer -V tells ranges that nest, or are of several
+// streams, from work that overlaps. A text, because HTA counts what has a number as a kernel. As on CUDA, the
+// profiler's own ProfilerStep# is a range like any other.
+const std::string Range::metadataJson() const {
+  JsonObject json;
+  json.text("stream", lane_.name + ", level " + std::to_string(span_.level));
   return std::move(json).members();
 }
 

@@ -76,7 +76,7 @@ class Range final : public libkineto::ITraceActivity {
   const ITraceActivity* linkedActivity() const override { return nullptr; }
   const libkineto::TraceSpan* traceSpan() const override { return nullptr; }
   void log(libkineto::ActivityLogger& logger) const override;
-  const std::string metadataJson() const override { return ""; }
+  const std::string metadataJson() const override;
 
  private:
   // Kineto writes such a range one nanosecond earlier and two longer than it is, which would make neighbours overlap.

@@ -267,9 +267,11 @@ void Rows::place_spans(std::vector<Span>& spans) {
       rows.push_back({static_cast<uint16_t>(lane), {}});
       at = rows.end() - 1;
     }
-    at->open.push_back(span.end);
     placed.push_back(span);
-    placed.back().lane = at->lane;
+    Span& shown = placed.back();
+    shown.lane = at->lane;
+    at->open.push_back(span.end);
+    shown.level = static_cast<uint16_t>(at->open.size());
   }
   spans = std::move(placed);
 }

@@ -141,12 +141,12 @@ class Maker {
   void walk(const capture::Buffer& buffer) {
     const size_t valid = std::min(buffer.valid, buffer.size);
     if (buffer.data == nullptr || valid == 0) return;
-    begin_ = reinterpret_cast<uintptr_t>(buffer.data);
-    end_ = begin_ + valid;
+    least_ = reinterpret_cast<uintptr_t>(buffer.data);
+    end_ = least_ + valid;
 
     AIUpti_Activity* record = nullptr;
     AIUpti_ResultTypes result = next_(buffer.data, valid, &record);
-    if (result == AIUPTI_SUCCESS && reinterpret_cast<uintptr_t>(record) != begin_) {
+    if (result == AIUPTI_SUCCESS && reinterpret_cast<uintptr_t>(record) != least_) {
       // The walker goes on where an earlier walk of a buffer at this address broke off. Run it out, and begin again.
       run_out(buffer.data, valid, record);
       record = nullptr;
@@ -167,6 +167,7 @@ class Maker {
         } else {
           if (previous != nullptr) accept(previous, reinterpret_cast<uintptr_t>(record));
           previous = record;
+          least_ = reinterpret_cast<uintptr_t>(record) + 1;
         }
       }
       result = next_(buffer.data, valid, &record);
@@ -182,8 +183,9 @@ class Maker {
     }
   }
 
+  // Forward only: records that share memory would be corrected through one another.
   bool within(const AIUpti_Activity* record) const {
-    return reinterpret_cast<uintptr_t>(record) - begin_ < end_ - begin_ && aiupti::aligned(record);
+    return reinterpret_cast<uintptr_t>(record) - least_ < end_ - least_ && aiupti::aligned(record);
   }
 
   void refuse(Refusal refusal) { ++trace_->refused[static_cast<size_t>(refusal)]; }
@@ -214,11 +216,10 @@ class Maker {
   template <class R, Kind kind>
   [[gnu::noinline]] void take(AIUpti_Activity* record, uintptr_t next) {
     const auto at = reinterpret_cast<uintptr_t>(record);
-    // A walker may go backwards: then the distance says nothing, and the record has to fit into the buffer.
-    const size_t room = next > at ? next - at : end_ - at;
+    const size_t room = next - at;
     kinds_seen_ |= 1U << static_cast<unsigned>(kind);
     if (room != sizeof(R)) [[unlikely]] {
-      if (next > at) trace_->sizes[static_cast<size_t>(kind)].seen = room;
+      trace_->sizes[static_cast<size_t>(kind)].seen = room;
       if (room < sizeof(R)) return refuse(Refusal::kShorterRecord);
     }
     // The next ones are far enough apart to be fetched one by one, across pages too. What is read of a record may lie
@@ -708,7 +709,7 @@ class Maker {
       if (spans_.size() != known) queue.emplace(parent, known);
     }
     for (const RangeSpan& span : spans_) {
-      trace_->spans.push_back({ranges[span.range - 1].id, span.stream_lane, span.start, span.end});
+      trace_->spans.push_back({ranges[span.range - 1].id, span.stream_lane, 1, span.start, span.end});
     }
     rows_.place_spans(trace_->spans);
   }
@@ -860,7 +861,7 @@ class Maker {
   NextRecord next_;
   uint64_t window_length_;
   uint64_t low_, high_;            // times of reason
-  uintptr_t begin_ = 0, end_ = 0;  // of the buffer that is walked
+  uintptr_t least_ = 0, end_ = 0;  // of the buffer that is walked: where its next record may begin
   Timeline timeline_;
   Launches launches_;
   const std::array<uint8_t, kCbids> traits_ = traits_of_cbids();

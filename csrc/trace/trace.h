@@ -52,7 +52,7 @@ enum class Refusal : uint8_t {
   kUnreasonableTime,  // more than a day away from the session
   kUnknownKind,
   kShorterRecord,   // than this build's record of that kind
-  kMalformed,       // a null, misaligned or stray pointer from the walker
+  kMalformed,       // a null, misaligned or stray pointer from the walker, or one back to what it has passed
   kDuplicate,       // the same bytes again
   kForeignProcess,  // a call of another process, or device work that only such a call launched
   kTooManyRows,
@@ -179,6 +179,7 @@ struct Lane {
 struct Span {
   uint64_t range_id;  // PyTorch's user correlation id
   uint16_t lane;
+  uint16_t level;  // 1: stands in no other range of its row
   int64_t start, end;
 };
 

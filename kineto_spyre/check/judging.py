@@ -193,9 +193,8 @@ class Judge:
         self._process_names: dict[Any, str] = {}
         self._labels: dict[Any, Any] = {}
         self._device_pids: dict[Any, dict[str, Any]] = {}  # pid -> an example of its work
-        self._ranges: dict[
-            Any, array[int]
-        ] = {}  # pid -> start, end, row, name of each of its ranges, one after another
+        # pid, stream -> start, end, row, name of each of its ranges, one after another
+        self._ranges: dict[tuple[Any, str], array[int]] = {}
         self._stream_rows: dict[tuple[Any, Any], int] = {}
         self._spyre = False
         self._fraction = False
@@ -369,7 +368,9 @@ class Judge:
         if pid not in self._device_pids:
             self._device_pids[pid] = _place(event)
         if kind == _RANGE:
-            self._ranges.setdefault(pid, array("q")).extend((start, start + duration, row.number, name))
+            # As acelyzer tells them apart: by the stream, and all that have none are one.
+            key = (pid, str(args.get("stream", 0)))
+            self._ranges.setdefault(key, array("q")).extend((start, start + duration, row.number, name))
             if event["name"].startswith("ProfilerStep#"):
                 self.say("contract-steps", _place(event))
             return

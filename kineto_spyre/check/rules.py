@@ -275,9 +275,9 @@ RULES: dict[str, Rule] = {
     ),
     "contract-ranges": Rule(
         False,
-        "ranges of a device (gpu_user_annotation) that begin while another one is open",
+        "ranges (gpu_user_annotation) that begin while another one of their device and stream is open",
         "acelyzer -V calls each of them an overlap, wherever they are drawn.",
-        "Nothing, unless acelyzer -V must pass: then profile without nested record_function ranges.",
+        "Give each row and level of ranges an args.stream of its own; a text, for HTA takes a number for work.",
     ),
     "contract-steps": Rule(
         False,

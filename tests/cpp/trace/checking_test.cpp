@@ -163,6 +163,31 @@ TEST_CASE("null, stray and misaligned pointers from the walker are refused, and 
   CHECK(session.all.size() == 2);
 }
 
+TEST_CASE("a walker that goes back is not followed, so that no record is corrected twice") {
+  Session session;
+  session.add(Call{.start = 100, .end = 105, .correlation = 1});
+  session.add(Kernel{.start = 50, .end = 60, .correlation = 1});  // a clock that is 50 ns behind
+  static int step;
+  static AIUpti_Activity* last;
+  step = 0;
+  session.next_record = [](uint8_t* buffer, size_t valid, AIUpti_Activity** record) {
+    if (++step == 3) {
+      *record = last;
+      return AIUPTI_SUCCESS;
+    }
+    const AIUpti_ResultTypes result = TestWalker::next(buffer, valid, record);
+    if (result == AIUPTI_SUCCESS) last = *record;
+    return result;
+  };
+  session.make();
+  REQUIRE(session.adds_up());
+  CHECK(session.refused(Refusal::kMalformed) == 1);
+  const auto kernels = session.of(aiupti::Kind::kCompute);
+  REQUIRE(kernels.size() == 1);
+  CHECK(session.trace.clocks.at(0).offset_ns == -50);
+  CHECK(Session::start_of(*kernels[0]) == 100);
+}
+
 TEST_CASE("a walker that never ends is stopped, and said") {
   Session session;
   session.add(Kernel{.start = 0, .end = 10, .correlation = 1});

@@ -175,7 +175,7 @@ TEST_CASE("a correlation id of 0 joins nothing, and its work has an id of its ow
 
 TEST_CASE("case 6: ids above 31 bits, and wrapped ones, come out distinct, small and positive") {
   Session session;
-  std::vector<uint64_t> raw = {(uint64_t{1} << 31) + 5, UINT32_MAX, 1, 5, UINT32_MAX - 1};
+  std::vector<uint64_t> raw = {(uint64_t{1} << 31) + 5, UINT32_MAX, 1, 5, UINT32_MAX - 1, 0x9000'0005};
   if (sizeof(AIUpti_ActivityCompute::correlation_id) > 4) raw.push_back((uint64_t{1} << 32) + 5);
   int64_t at = 0;
   for (uint64_t id : raw) {

@@ -289,6 +289,7 @@ def _(t):
         slice_("next", "gpu_user_annotation", 0, 600, 30.0, 5.0),
     )
     t.add(slice_("inner, on another row", "gpu_user_annotation", 0, 601, 12.0, 3.0))
+    t.add(slice_("inner, with a stream of its own", "gpu_user_annotation", 0, 602, 12.0, 3.0, stream="level 2"))
 
 
 @spoilt("contract-steps")

@@ -50,6 +50,19 @@ def test_case_2_one_arrow_a_launch_and_its_work(device, op, export):
     assert min(trace.flows("s")) > max(fwdbwd, default=0)
 
 
+def test_a_call_that_launches_nothing_has_no_correlation(device, export):
+    with profile(activities=ACTIVITIES) as prof:
+        device.launch("k", ns=1000)
+        device.memset(64)
+        device.free(device.alloc(64))
+        device.synchronize()
+    trace = export(prof)
+    calls = trace.of("privateuse1_runtime")
+    assert "aiuScheduleWait" in {e["name"] for e in calls}
+    carried = collections.Counter(e["args"]["correlation"] for e in calls if "correlation" in e["args"])
+    assert carried == collections.Counter({e["args"]["correlation"]: 1 for e in trace.device_work})
+
+
 def test_case_2_arrows_are_above_those_of_the_backward_pass(export):
     x = torch.ones(4, 4, device="spyre", requires_grad=True)
     with profile(activities=ACTIVITIES) as prof:
@@ -260,6 +273,9 @@ def test_ranges_span_their_work_and_nest(device, op, export):
         ("inner", "stream 2 ranges"): time["k3"],
     }
     assert trace.overlaps_by_row() == []
+    # Each level of ranges has a stream of its own, which is no number: to HTA that would be a kernel's.
+    streams = {e["args"]["stream"] for e in trace.of("gpu_user_annotation")}
+    assert streams == {f"stream {stream} ranges, level {level}" for stream in (1, 2) for level in (1, 2)}
     # The table counts each kernel once, whatever ranges are around it.
     assert device_ns(prof, "outer") == device_ns(prof, "inner") == 0
     assert device_ns(prof, "kineto_spyre_tests::a") == 3000
