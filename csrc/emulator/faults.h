@@ -123,7 +123,11 @@ struct Faults {
 // Null, with a sentence in *error, for what it can't read. An empty specification gives null and an empty *error.
 std::unique_ptr<Faults> parse_faults(const char* specification, std::string* error);
 
-// What spyreSetFaults put in force, or null: nothing is wrong, and the usual ways are taken. Valid for good.
-SPYRE_API Faults* current_faults() noexcept;
+// What spyreSetFaults put in force, or null: nothing is wrong, and the usual ways are taken. Valid for good. Inline,
+// for each record that is written or walked asks.
+SPYRE_API extern std::atomic<Faults*> faults_in_force;
+inline Faults* current_faults() noexcept {
+  return faults_in_force.load(std::memory_order_acquire);  // partner: spyreSetFaults' release
+}
 
 }  // namespace kineto_spyre::emulator

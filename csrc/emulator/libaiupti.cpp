@@ -605,14 +605,14 @@ struct Place {
   int64_t extra = 0;
 };
 
+thread_local Place* t_place __attribute__((tls_model("initial-exec"))) = nullptr;
+
 class Walks {
  public:
   Place* find_or_begin(const uint8_t* buffer) {
-    __attribute__((tls_model("initial-exec"))) thread_local Place* last = nullptr;
-    if (last != nullptr && last->buffer.load(std::memory_order_acquire) == buffer) return last;
     std::lock_guard lock(mutex_);
     for (const auto& place : places_) {
-      if (place->buffer.load(std::memory_order_relaxed) == buffer) return last = place.get();
+      if (place->buffer.load(std::memory_order_relaxed) == buffer) return place.get();
     }
     Place* place = nullptr;
     for (const auto& candidate : places_) {
@@ -625,7 +625,7 @@ class Walks {
     const auto found = s.odd_sizes.find(buffer);
     place->extra = found == s.odd_sizes.end() ? 0 : found->second;
     place->buffer.store(buffer, std::memory_order_release);
-    return last = place;
+    return place;
   }
   void end(Place* place) { place->buffer.store(nullptr, std::memory_order_release); }
 
@@ -695,7 +695,10 @@ AIUPTI_EXPORT AIUpti_ResultTypes aiuptiActivityGetNextRecord(uint8_t* buffer, si
     }
   }
   if (buffer == nullptr || record == nullptr) return AIUPTI_ERROR_INVALID_PARAMETER;
-  Place* place = walks().find_or_begin(buffer);
+  Place* place = t_place;
+  if (place == nullptr || place->buffer.load(std::memory_order_acquire) != buffer) [[unlikely]] {
+    place = t_place = walks().find_or_begin(buffer);
+  }
   if (place->offset >= valid) {
     walks().end(place);
     *record = nullptr;

@@ -29,8 +29,6 @@ enum Cbid : uint32_t {
 std::atomic<Machine*> g_machine{nullptr};
 // Acquire in current_tracer(): release in spyreSetTracer.
 std::atomic<const spyreTracer*> g_tracer{nullptr};
-// Acquire in current_faults(): release in spyreSetFaults.
-std::atomic<Faults*> g_faults{nullptr};
 std::atomic<uint32_t> g_correlation{0};  // relaxed: a counter
 std::atomic<bool> g_forked{false};       // relaxed: only words an error
 // Guards making a machine, setting faults and the tracer. In storage of its own, as the child of a fork makes it anew.
@@ -172,7 +170,7 @@ bool on_device(const void* address, uint64_t bytes, const Device& device) {
 }  // namespace
 
 const spyreTracer* current_tracer() noexcept { return g_tracer.load(std::memory_order_acquire); }
-Faults* current_faults() noexcept { return g_faults.load(std::memory_order_acquire); }
+constinit std::atomic<Faults*> faults_in_force{nullptr};
 
 uint32_t next_correlation() noexcept {
   uint32_t id = 0;
@@ -603,7 +601,7 @@ spyreError_t spyreSetFaults(const char* specification) {
     faults->before = all;
     all = faults.get();
   }
-  g_faults.store(faults.release(), std::memory_order_release);
+  faults_in_force.store(faults.release(), std::memory_order_release);  // partner: current_faults()
   if (Machine* machine = g_machine.load(std::memory_order_acquire)) {
     for (const auto& device : machine->devices) device->look_again(true);
   }
