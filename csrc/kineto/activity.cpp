@@ -155,14 +155,7 @@ void add_bytes(JsonObject& json, const R& record) {
 
 template <class R>
 void add_cycles(JsonObject& json, const R& record) {
-  const auto stamps = aiupti::cycles(record);
-  if (!stamps) return;
-  std::string array;
-  for (uint64_t stamp : *stamps) {
-    array += array.empty() ? "[" : ", ";
-    array += std::to_string(stamp);
-  }
-  json.raw("cycles_ts", array += ']');
+  if (const auto stamps = aiupti::cycles(record)) json.numbers("cycles_ts", *stamps);
 }
 
 }  // namespace

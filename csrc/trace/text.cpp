@@ -30,13 +30,6 @@ size_t utf8(std::string_view text, size_t at, uint32_t* code) {
 
 bool plain(char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; }
 
-template <class T>
-void append_number(std::string& out, T value) {
-  char digits[32];
-  const auto result = std::to_chars(digits, digits + sizeof(digits), value);
-  out.append(digits, result.ptr);
-}
-
 }  // namespace
 
 std::string safe_text(std::string_view text) {
@@ -82,64 +75,34 @@ std::string_view provenance_key(std::string_view name) {
   return key;
 }
 
-void JsonObject::key(std::string_view key) {
-  // In one go: an event has ten of them, and all events are written.
-  const size_t begin = out_.size();
-  const size_t comma = begin == 0 ? 0 : 2;
-  out_.resize(begin + comma + key.size() + 4);
-  char* at = out_.data() + begin;
-  if (comma != 0) {
-    *at++ = ',';
-    *at++ = ' ';
-  }
-  *at++ = '"';
-  at = std::ranges::copy(key, at).out;
-  *at++ = '"';
-  *at++ = ':';
-  *at = ' ';
-}
+void JsonObject::grow(size_t more) { out_.resize(2 * (used_ + more), ' '); }
 
-JsonObject& JsonObject::raw(std::string_view name, std::string_view json) {
-  key(name);
-  out_ += json;
+template <class T>
+JsonObject& JsonObject::append_number(T value) {
+  char* const at = out_.data() + used_;
+  used_ += static_cast<size_t>(std::to_chars(at, at + kDigits, value).ptr - at);
   return *this;
 }
+template JsonObject& JsonObject::append_number(int64_t);
+template JsonObject& JsonObject::append_number(uint64_t);
 
 JsonObject& JsonObject::text(std::string_view name, std::string_view value) {
-  key(name);
-  out_ += '"';
-  if (std::ranges::all_of(value, plain)) {
-    out_ += value;
-  } else {
-    out_ += safe_text(value);
-  }
-  out_ += '"';
-  return *this;
-}
-
-JsonObject& JsonObject::number(std::string_view name, int64_t value) {
-  key(name);
-  append_number(out_, value);
-  return *this;
-}
-
-JsonObject& JsonObject::number(std::string_view name, uint64_t value) {
-  key(name);
-  append_number(out_, value);
-  return *this;
+  if (!std::ranges::all_of(value, plain)) return text(name, safe_text(value));
+  return begin(name, value.size() + 2).append("\"").append(value).append("\"");
 }
 
 JsonObject& JsonObject::number(std::string_view name, double value) {
   if (!std::isfinite(value)) return *this;
-  key(name);
-  append_number(out_, value);
-  return *this;
+  return begin(name, kDigits).append_number(value);
 }
 
-JsonObject& JsonObject::boolean(std::string_view name, bool value) {
-  key(name);
-  out_ += value ? "true" : "false";
-  return *this;
+JsonObject& JsonObject::numbers(std::string_view name, std::span<const uint64_t> values) {
+  begin(name, values.size() * kDigits + 2).append("[");
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i != 0) append(", ");
+    append_number(values[i]);
+  }
+  return append("]");
 }
 
 }  // namespace kineto_spyre::trace

@@ -23,3 +23,12 @@ TEST_CASE("what JSON has no number for is left out") {
 }
 
 TEST_CASE("an empty object") { CHECK(JsonObject().str() == "{}"); }
+
+TEST_CASE("an object longer than was expected") {
+  JsonObject json(8);
+  const uint64_t values[] = {0, std::numeric_limits<uint64_t>::max(), 7};
+  const std::string text(1000, 'x');
+  json.numbers("values", values).text("text", text).numbers("none", {}).number("last", int64_t{-1});
+  CHECK(json.str() == R"({"values": [0, 18446744073709551615, 7], "text": ")" + text + R"(", "none": [], "last": -1})");
+  CHECK(std::move(json).members().starts_with(R"("values": [0,)"));
+}
