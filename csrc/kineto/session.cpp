@@ -368,14 +368,10 @@ void Session::processTrace(libkineto::ActivityLogger& logger, libkineto::getLink
     trace::Trace& trace = arena_->trace;
     const int64_t time = options_.window_begin;
     for (size_t i = 1; i < trace.devices.size(); ++i) logger.handleDeviceInfo(device_info(trace.devices[i]), time);
-    for (const trace::Lane& lane : trace.lanes) {
-      if (lane.name.empty()) continue;
-      logger.handleResourceInfo({.id = lane.tid, .sortIndex = lane.sort, .deviceId = lane.process, .name = lane.name},
-                                time);
-    }
     // An op is looked up once, and only if work was launched from it. Only ids that PyTorch pushed are looked up: to
     // Kineto, 0 is an id like any other. An op that was looked up has its activity in place of its id.
     std::vector<bool> looked_up(trace.ops.size());
+    std::vector<char> shown(trace.lanes.size());
     arena_->each_activity([&](Activity& activity) {
       trace::Item& item = activity.item;
       if (item.has(trace::Item::kDropped)) return;
@@ -388,6 +384,7 @@ void Session::processTrace(libkineto::ActivityLogger& logger, libkineto::getLink
         }
         item.link = op;
       }
+      shown[item.lane] = 1;
       logger.handleActivity(activity);
     });
     if (want_ranges_) {
@@ -395,8 +392,16 @@ void Session::processTrace(libkineto::ActivityLogger& logger, libkineto::getLink
       for (const trace::Span& span : trace.spans) {
         const auto* annotation = linked(static_cast<int32_t>(span.range_id));
         if (annotation == nullptr) continue;
+        shown[span.lane] = 1;
         logger.handleActivity(arena_->ranges.emplace_back(span, trace.lanes[span.lane], annotation));
       }
+    }
+    // Rows whose work was all outside of the window, or went to another one in the end, would be names of nothing.
+    for (size_t i = 0; i < trace.lanes.size(); ++i) {
+      const trace::Lane& lane = trace.lanes[i];
+      if (shown[i] == 0 || lane.name.empty()) continue;
+      logger.handleResourceInfo({.id = lane.tid, .sortIndex = lane.sort, .deviceId = lane.process, .name = lane.name},
+                                time);
     }
     std::vector<uint64_t>().swap(trace.ops);
   });

@@ -403,8 +403,9 @@ class Maker {
   int32_t host_lane(int64_t tid) {
     const auto [at, added] = host_lanes_.try_emplace(tid, -1);
     if (added) {
-      // Kineto itself names the rows of threads that run ops.
-      std::string name = timeline_.thread(tid) < 0 ? "thread " + std::to_string(tid) + " (AIU runtime)" : "";
+      // Kineto itself names the rows of threads whose ops it records. The others are the runtime's, or the program's:
+      // the profiler sees no ops on threads that were started by hand.
+      std::string name = timeline_.thread(tid) < 0 ? "thread " + std::to_string(tid) + " (no ops recorded)" : "";
       at->second = rows_.add({true, options_.process_id, tid, tid, std::move(name)});
     }
     return at->second;

@@ -228,6 +228,6 @@ TEST_CASE("threads that run no ops get a name; the others are Kineto's to name")
   session.make();
   for (const Lane& lane : session.trace.lanes) {
     CHECK(lane.process == kProcess);
-    CHECK(lane.name == (lane.tid == 999 ? "thread 999 (AIU runtime)" : ""));
+    CHECK(lane.name == (lane.tid == 999 ? "thread 999 (no ops recorded)" : ""));
   }
 }

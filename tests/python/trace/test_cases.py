@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import threading
 
 import pytest
 import torch
@@ -279,6 +280,21 @@ def test_ranges_span_their_work_and_nest(device, op, export):
     # The table counts each kernel once, whatever ranges are around it.
     assert device_ns(prof, "outer") == device_ns(prof, "inner") == 0
     assert device_ns(prof, "kineto_spyre_tests::a") == 3000
+
+
+def test_no_row_is_empty(device, op, export):
+    with profile(activities=ACTIVITIES, schedule=schedule(wait=0, warmup=1, active=1)) as prof:
+        thread = threading.Thread(target=lambda: device.launch("k0", ns=1000))
+        thread.start()
+        thread.join()
+        device.synchronize()
+        prof.step()
+        op("a", lambda: device.launch("k1", ns=1000))
+        device.synchronize()
+    trace = export(prof)
+    rows = {(e["pid"], e["tid"]) for e in trace.events if e["name"] == "thread_name"}
+    assert rows <= {(e["pid"], e["tid"]) for e in trace.events if e["ph"] == "X"}
+    assert trace.metadata["outside"] > 0
 
 
 def test_what_each_kind_of_event_carries(device, export):

@@ -82,6 +82,7 @@ def test_modules(export):
 def test_memory_columns_and_events(export):
     with profile(activities=ACTIVITIES, profile_memory=True) as prof:
         x = torch.empty(1 << 20, device="spyre")
+        address, allocated, reserved = x.data_ptr(), torch.spyre.memory_allocated(), torch.spyre.memory_reserved()
         del x
         torch.spyre.synchronize()
     assert "SPYRE Mem" in prof.key_averages().table()
@@ -90,8 +91,9 @@ def test_memory_columns_and_events(export):
     memory = [e["args"] for e in export(prof).events if e["ph"] == "i" and e["name"] == "[memory]"]
     on_device = [m for m in memory if m["Device Type"] == 20]
     assert [m["Bytes"] for m in on_device] == [4 << 20, -(4 << 20)]
-    assert all({"Addr", "Total Allocated", "Total Reserved"} <= set(m) for m in on_device)
-    assert on_device[0]["Total Allocated"] - on_device[1]["Total Allocated"] == 4 << 20
+    assert {(m["Addr"], m["Device Id"]) for m in on_device} == {(address, 0)}
+    assert [m["Total Allocated"] for m in on_device] == [allocated, allocated - (4 << 20)]
+    assert {m["Total Reserved"] for m in on_device} == {reserved}
 
 
 def test_memory_timeline(tmp_path):
