@@ -72,6 +72,7 @@ bench: $(VENV)/test.stamp
 	build/release/benchmarks/hot_path
 	$(BIN)/python benchmarks/stop.py
 	$(BIN)/python benchmarks/workload.py
+	$(BIN)/python benchmarks/device_ops.py
 
 clean:
 	rm -rf build dist $(VENV)

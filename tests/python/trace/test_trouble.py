@@ -194,16 +194,23 @@ def test_variables_that_can_not_be_read(device, op, export, monkeypatch):
 
 
 def test_full_buffers_are_counted(device, export, monkeypatch):
-    monkeypatch.setenv("KINETO_SPYRE_BUFFER_MB", "0.0625")
-    with pytest.warns(kineto_spyre.SpyreProfilerWarning, match=r"\d+ record\(s\) were lost.*KINETO_SPYRE_BUFFER_MB"):
-        with profile(activities=ACTIVITIES) as prof:
-            device.launch("k", ns=10, count=3000)
-            device.synchronize()
-    trace = export(prof)
-    assert len(trace.kernels) + session().lost == 3000
-    assert 0 < len(trace.kernels) < 3000
-    assert trace.metadata["lost"] == session().lost
+    # Two buffers, one for the calls and one for 1,024 compute records of 232 bytes.
+    monkeypatch.setenv("KINETO_SPYRE_BUFFER_MB", str(2 * 1024 * 232 / 2**20))
+    with pytest.warns(kineto_spyre.SpyreProfilerWarning) as warned, profile(activities=ACTIVITIES) as prof:
+        device.launch("k", ns=10, count=1500)
+        device.synchronize()
     monkeypatch.undo()
+    lost = [str(w.message) for w in warned if "lost" in str(w.message)]
+    assert len(lost) == 1 and lost[0].startswith("476 record(s) were lost") and "KINETO_SPYRE_BUFFER_MB" in lost[0]
+    trace = export(prof)
+    assert len(trace.kernels) == 1024
+    assert session().lost == trace.metadata["lost"] == 476
+    with profile(activities=ACTIVITIES) as prof:
+        device.launch("k", ns=10, count=1500)
+        device.synchronize()
+    trace = export(prof)
+    assert len(trace.kernels) == 1500
+    assert session().lost == trace.metadata["lost"] == 0
 
 
 PROGRAM = """
