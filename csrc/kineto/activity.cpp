@@ -70,9 +70,16 @@ bool Activity::host() const { return item.kind == Kind::kRuntime || item.kind ==
 
 int64_t Activity::deviceId() const { return lane().process; }
 int64_t Activity::resourceId() const { return lane().tid; }
-int64_t Activity::timestamp() const { return static_cast<int64_t>(aiupti::start(item.record)); }
+trace::Times Activity::times() const {
+  const trace::Times own{static_cast<int64_t>(aiupti::start(item.record)),
+                         static_cast<int64_t>(aiupti::end(item.record))};
+  const ITraceActivity* op = host() ? linkedActivity() : nullptr;
+  return op != nullptr ? trace::within({op->timestamp(), op->timestamp() + op->duration()}, own) : own;
+}
+int64_t Activity::timestamp() const { return times().begin; }
 int64_t Activity::duration() const {
-  return static_cast<int64_t>(aiupti::end(item.record) - aiupti::start(item.record));
+  const trace::Times shown = times();
+  return shown.end - shown.begin;
 }
 int Activity::flowType() const { return item.has(Item::kFlow) ? libkineto::kLinkAsyncCpuGpu : 0; }
 void Activity::log(libkineto::ActivityLogger& logger) const { logger.handleActivity(*this); }

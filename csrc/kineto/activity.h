@@ -51,6 +51,7 @@ class Activity final : public libkineto::ITraceActivity {
 
  private:
   bool host() const;
+  trace::Times times() const;
   const trace::Lane& lane() const;
   const Arena& arena() const;
 };

@@ -927,6 +927,12 @@ ItemStore::Block PlainStore::allocate() {
 uint64_t Trace::total_captured() const { return std::accumulate(captured.begin(), captured.end(), uint64_t{0}); }
 uint64_t Trace::total_refused() const { return std::accumulate(refused.begin(), refused.end(), uint64_t{0}); }
 
+Times within(Times op, Times call) {
+  constexpr int64_t kClocksDiffer = 1'000;
+  if (op.begin - call.begin >= kClocksDiffer || call.end - op.end >= kClocksDiffer || op.end < op.begin) return call;
+  return {std::clamp(call.begin, op.begin, op.end), std::clamp(call.end, op.begin, op.end)};
+}
+
 Trace make_trace(const Input& input, const Options& options, ItemStore& items) {
   Trace trace;
   Maker maker(input, options, items, &trace);

@@ -227,6 +227,15 @@ struct Trace {
   uint64_t total_refused() const;
 };
 
+struct Times {  // ns since the epoch
+  int64_t begin, end;
+  bool operator==(const Times&) const = default;
+};
+// A call within an op: where it lies outside of the op by less than a microsecond, it is brought in. The two are told
+// by different clocks (libaiupti's, and PyTorch's counter brought to the time of day), and a viewer hides a slice, with
+// its arrows, that outlasts the one around it.
+Times within(Times op, Times call);
+
 Trace make_trace(const Input& input, const Options& options, ItemStore& items);
 
 }  // namespace kineto_spyre::trace

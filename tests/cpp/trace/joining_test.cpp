@@ -195,6 +195,18 @@ TEST_CASE("case 6: ids above 31 bits, and wrapped ones, come out distinct, small
   CHECK(seen.size() == raw.size());
 }
 
+TEST_CASE("a call outlasts its op by no difference of clocks") {
+  const Times op{10'000, 20'000};
+  CHECK(within(op, {12'000, 18'000}) == Times{12'000, 18'000});
+  CHECK(within(op, {12'000, 20'300}) == Times{12'000, 20'000});
+  CHECK(within(op, {9'700, 18'000}) == Times{10'000, 18'000});
+  CHECK(within(op, {9'700, 20'300}) == op);
+  CHECK(within(op, {20'100, 20'200}) == Times{20'000, 20'000});
+  // That far apart it is not the clocks.
+  CHECK(within(op, {12'000, 21'000}) == Times{12'000, 21'000});
+  CHECK(within(op, {9'000, 18'000}) == Times{9'000, 18'000});
+}
+
 TEST_CASE("calls of another process, and what only they launched, are refused") {
   Session session;
   session.op(7, 0, 100 * kUs);
