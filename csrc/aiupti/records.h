@@ -212,7 +212,7 @@ std::string_view name(const R& record) {
     return record.name != nullptr ? std::string_view(record.name) : std::string_view();
   }
 }
-// When the host handed the work to its stream, and the stream to the device: host clock.
+// When the host handed the work to its stream, and the runtime to the device: host clock, not corrected.
 template <std::same_as<AIUpti_ActivityCompute> R>
 std::optional<uint64_t> queued(const R& record) {
   if constexpr (requires { record.queued; }) return record.queued;

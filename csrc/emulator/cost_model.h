@@ -39,6 +39,7 @@ inline constexpr uint64_t kLinkLatencyNs = 1500;
 inline constexpr uint64_t kLaunchLatencyNs = 2000;
 inline constexpr uint64_t kLaunchGapNs = 400;
 inline constexpr uint64_t kDispatchNs = 200;
+inline constexpr uint64_t kLaunchQueueDepth = 65536;
 inline constexpr uint64_t kControlBlockGapNs = 50;
 inline constexpr uint64_t kKernelOverheadNs = 1500;
 inline constexpr uint64_t kPrepareNs = 400;
@@ -84,6 +85,7 @@ inline constexpr std::array kNumbers{
     Number{"launch latency, host call to start on an idle stream", kLaunchLatencyNs, "ns", "assumed"},
     Number{"gap between work queued back to back", kLaunchGapNs, "ns", "assumed"},
     Number{"dispatch, the part of it from submitted to start", kDispatchNs, "ns", "assumed"},
+    Number{"launches that a stream's queue holds; further ones wait", kLaunchQueueDepth, "", "assumed"},
     Number{"gap between control blocks of one launch", kControlBlockGapNs, "ns", "assumed"},
     Number{"kernel overhead", kKernelOverheadNs, "ns", "assumed"},
     Number{"preparation, the part of it from TS2 to TS3", kPrepareNs, "ns", "assumed"},

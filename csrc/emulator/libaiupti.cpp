@@ -457,8 +457,8 @@ template <typename Record>
 void fill_compute(Record* record, const DeviceWork& work, const Piece& piece) {
   set_common(record, AIUPTI_ACTIVITY_KIND_CMPT, work, piece);
   record->operation_kind = AIUPTI_ACTIVITY_OPERATION_KIND_EXECUTE;
-  if constexpr (requires { record->queued; }) record->queued = work.clock.at(work.queued_ns);
-  if constexpr (requires { record->submitted; }) record->submitted = work.clock.at(submitted_ns(work, piece));
+  if constexpr (requires { record->queued; }) record->queued = work.queued_ns;  // both are the host's doing: its clock
+  if constexpr (requires { record->submitted; }) record->submitted = submitted_ns(work, piece);
   if constexpr (requires { record->local_memory_total; }) record->local_memory_total = work.scratchpad_bytes;
   std::memcpy(record->name, work.name, std::strlen(work.name) + 1);  // at most 127 characters
   const model::Phases& p = work.phases;

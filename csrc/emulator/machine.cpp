@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <random>
 
 namespace kineto_spyre::emulator {
@@ -12,10 +13,19 @@ namespace {
 constexpr uint64_t kPollNs = 10'000'000;      // how often a device's thread looks for ended work while someone traces
 constexpr uint64_t kIdlePollNs = 20'000'000;  // the same while nothing is queued
 constexpr uint64_t kForeignPollNs = 200'000;  // and for the functions of another device that a stream waits for
+constexpr uint64_t kRoomPollNs = 50'000'000;  // how often who waits for room looks for the timeout
 constexpr uint64_t kFunctionPatienceNs = 100'000'000;  // how long a flush waits for a function that is running
 constexpr uint64_t kSpinNs = 60'000;  // the end of a wait that a sleeping thread would miss by its timer slack
 constexpr size_t kBatchItems = 256;
 constexpr uint64_t kBatchPieces = 65536;
+
+thread_local bool is_devices_thread = false;
+
+// Only what never ends times out; long work is waited for.
+bool gave_up(const Faults* faults, uint64_t began, uint64_t now) {
+  if (faults == nullptr || now < began + faults->timeout_ns) return false;
+  return std::any_of(faults->hang.begin(), faults->hang.end(), [](const After& after) { return after.has_struck(); });
+}
 
 uint64_t cycles_of(uint64_t ns) {
   return static_cast<uint64_t>(static_cast<double>(ns) * (model::kCycleStampHz / 1e9));
@@ -124,16 +134,19 @@ void Device::finish(spyreStream_st& stream, Item& item) {
   stream.cycles += cycles_of(item.busy_ns());
 }
 
-bool Device::submit(spyreStream_st& stream, Item& item, bool modelled, std::shared_ptr<Point>* point) {
+SubmitResult Device::submit(spyreStream_st& stream, Item& item, bool modelled, std::shared_ptr<Point>* point) {
   bool wake = false;
   {
     std::lock_guard lock(mutex_);
+    if (stream.queue.size() >= model::kLaunchQueueDepth && !is_devices_thread && !lost()) [[unlikely]] {
+      return SubmitResult::kFull;
+    }
     if (Faults* faults = current_faults(); faults != nullptr) [[unlikely]] {
       const auto self = static_cast<size_t>(index);
       if (!lost() && faults->device_lost[self].used_up()) lose(host_now_ns());
       if (item.work == WorkKind::kKernel && faults->hang[self].reached()) item.hung_by = faults;
     }
-    if (lost()) return false;
+    if (lost()) return SubmitResult::kLost;
     const uint64_t sequence = stream.sequence++, queued_ns = item.queued_ns;
     if (modelled) {
       const double factor = model::jitter(seed_, static_cast<uint32_t>(index), stream.id, sequence);
@@ -150,7 +163,31 @@ bool Device::submit(spyreStream_st& stream, Item& item, bool modelled, std::shar
     if (point != nullptr) *point = mark_locked(stream, queued_ns);
   }
   if (wake) work_.notify_one();
-  return true;
+  return SubmitResult::kSubmitted;
+}
+
+WaitResult Device::wait_for_room(spyreStream_st& stream) {
+  const uint64_t began = host_now_ns();
+  std::unique_lock lock(mutex_);
+  ++waiting_for_room_;
+  work_.notify_one();
+  WaitResult result = WaitResult::kReached;
+  while (stream.queue.size() >= model::kLaunchQueueDepth) {
+    const Faults* faults = current_faults();
+    const uint64_t now = host_now_ns();
+    if (lost()) {
+      result = WaitResult::kLost;
+      break;
+    }
+    if (gave_up(faults, began, now)) {
+      result = WaitResult::kTimedOut;
+      break;
+    }
+    // The device's thread notifies. Looking again by and by is for the timeout.
+    progress_.wait_until(lock, host_time_point(now + kRoomPollNs));
+  }
+  --waiting_for_room_;
+  return result;
 }
 
 std::shared_ptr<Point> Device::mark_locked(spyreStream_st& stream, uint64_t now) {
@@ -234,12 +271,7 @@ WaitResult Device::wait(const Point& point) {
     }
     const Faults* faults = current_faults();
     const uint64_t give_up = faults == nullptr ? kUnknown : began + faults->timeout_ns;
-    // Only what never ends times out; long work is waited for.
-    if (!run && faults != nullptr && now >= give_up) {
-      bool hanging = false;
-      for (const After& after : faults->hang) hanging |= after.has_struck();
-      if (hanging) return WaitResult::kTimedOut;
-    }
+    if (!run && gave_up(faults, began, now)) return WaitResult::kTimedOut;
     std::unique_lock lock(mutex_);
     if (lost()) continue;
     if (run) {
@@ -307,6 +339,7 @@ void Device::deliver() {
 }
 
 void Device::loop() {
+  is_devices_thread = true;
   std::unique_lock lock(mutex_);
   while (!stop_) {
     const uint64_t serving = passes_wanted_;
@@ -314,7 +347,7 @@ void Device::loop() {
     const uint64_t now = host_now_ns();
     uint64_t deadline = kUnknown;
     while (pass(lock, now, &deadline) && !stop_) deadline = kUnknown;
-    if (passes_done_ != serving) {
+    if (passes_done_ != serving || waiting_for_room_ != 0) {
       passes_done_ = serving;
       progress_.notify_all();
     }

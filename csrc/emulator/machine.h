@@ -21,6 +21,11 @@
 // Who waits, waits for a Point: a position in a stream. It is reached when its time is known and has passed, and the
 // functions before it have run.
 //
+// A stream's queue holds kLaunchQueueDepth entries. Who submits work to a full one waits until some are gone, as with
+// real runtimes; so a host that runs ahead of its device needs no more memory than that. This can't go round in a
+// circle: what an entry waits for was submitted before it. Only a device's thread, which takes entries out, never
+// waits.
+//
 // Locks: one mutex a device guards its streams and their queues. An event's mutex guards which point it stands for.
 // No two are ever held at once. The device's thread holds none while it runs work or hands records out.
 //
@@ -181,6 +186,7 @@ struct MachineConfig {
 };
 
 enum class WaitResult { kReached, kLost, kTimedOut };
+enum class SubmitResult { kSubmitted, kLost, kFull };
 
 class Device {
  public:
@@ -201,8 +207,10 @@ class Device {
   bool has_live_streams();
 
   // Places and queues a piece of work. `duration` in the item: as the caller knows it, or by the model, before jitter,
-  // if `modelled`. False if the device is lost. With `point`: where the work ends.
-  bool submit(spyreStream_st& stream, Item& item, bool modelled, std::shared_ptr<Point>* point = nullptr);
+  // if `modelled`. Nothing has happened if the device is lost, or the queue full. With `point`: where the work ends.
+  SubmitResult submit(spyreStream_st& stream, Item& item, bool modelled, std::shared_ptr<Point>* point = nullptr);
+  // Until the stream's queue has room; kTimedOut as for wait().
+  WaitResult wait_for_room(spyreStream_st& stream);
   // The stream's present end.
   std::shared_ptr<Point> mark(spyreStream_st& stream);
   // Nothing that is submitted to the stream later starts before the point is reached.
@@ -240,6 +248,7 @@ class Device {
   std::atomic<bool> lost_{false};  // release in lose() and look_again(): lost()'s acquire
   uint64_t generation_ = 0;        // counts losses: what the thread held in its hands is gone
   uint64_t passes_wanted_ = 0, passes_done_ = 0;
+  uint64_t waiting_for_room_ = 0;
   bool asleep_ = false;
   bool running_ = false;  // the thread runs a function, without the mutex
   bool stop_ = false;

@@ -23,6 +23,7 @@ enum Cbid : uint32_t {
   kScheduleWait = 17,
   kDataTransferDtoH = 34,
   kDataTransferHtoD = 35,
+  kWaitForQueueCapacity = 80,
 };
 
 // The process's machine. Acquire in machine(): release in spyreInit and in the child of a fork.
@@ -126,6 +127,11 @@ class Call {
   uint32_t correlation = 0;
 };
 
+spyreError_t hangs(const spyreStream_st& stream) {
+  return fail(SPYRE_ERROR_TIMEOUT, "stream ", stream.id, " of device ", stream.device.index,
+              " waits for a kernel that never ends (a fault that was asked for)");
+}
+
 spyreError_t wait_for(const Point& point) {
   Device& device = point.stream->device;
   switch (device.wait(point)) {
@@ -136,8 +142,7 @@ spyreError_t wait_for(const Point& point) {
     case WaitResult::kTimedOut:
       break;
   }
-  return fail(SPYRE_ERROR_TIMEOUT, "stream ", point.stream->id, " of device ", device.index,
-              " waits for a kernel that never ends (a fault that was asked for)");
+  return hangs(*point.stream);
 }
 
 uint64_t wait_data(const spyreStream_st& stream) {
@@ -158,7 +163,15 @@ spyreError_t submit(Device& device, spyreStream_st& stream, Call& call, Item& it
   item.correlation = call.correlation;
   item.queued_ns = call.begin_ns;
   std::shared_ptr<Point> end;
-  if (!device.submit(stream, item, modelled, blocking ? &end : nullptr)) return lost(device);
+  SubmitResult result;
+  while ((result = device.submit(stream, item, modelled, blocking ? &end : nullptr)) == SubmitResult::kFull) {
+    Call wait(kWaitForQueueCapacity);
+    const WaitResult waited = device.wait_for_room(stream);
+    wait.end(wait_data(stream));
+    if (waited == WaitResult::kTimedOut) return hangs(stream);
+    item.queued_ns = wait.end_ns != 0 ? wait.end_ns : host_now_ns();
+  }
+  if (result == SubmitResult::kLost) return lost(device);
   call.end(data);
   return blocking ? traced_wait(*end, wait_data(stream)) : SPYRE_SUCCESS;
 }

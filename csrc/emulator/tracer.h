@@ -50,7 +50,8 @@ struct DeviceWork {
   const char* name;  // NUL-terminated, at most 127 bytes and the NUL
   uint64_t bytes;
   uint64_t scratchpad_bytes;
-  // True times, in the host's clock; what a record says goes through `clock`.
+  // True times, in the host's clock. In records, what the device stamps goes through `clock`: all but queued,
+  // submitted.
   uint64_t queued_ns;
   uint64_t start_ns;     // of the first piece
   uint64_t duration_ns;  // of each

@@ -36,7 +36,16 @@ inline void machine(int devices = 1, spyreTimeMode_t time = SPYRE_TIME_MODELLED,
 }
 
 // Callback ids, as libaiupti numbers them.
-enum Cbid : uint32_t { kLaunch = 2, kPtoP = 4, kMalloc = 7, kFree = 8, kWait = 17, kDtoH = 34, kHtoD = 35 };
+enum Cbid : uint32_t {
+  kLaunch = 2,
+  kPtoP = 4,
+  kMalloc = 7,
+  kFree = 8,
+  kWait = 17,
+  kDtoH = 34,
+  kHtoD = 35,
+  kWaitForQueueCapacity = 80
+};
 
 inline std::string why(spyreError_t error) { return error == SPYRE_SUCCESS ? "no error" : spyreGetLastErrorString(); }
 
@@ -71,7 +80,7 @@ inline spyreStream_t stream(uint32_t id, int32_t device = 0) {
 // Faults for the length of a block.
 class Faults {
  public:
-  explicit Faults(const char* specification) { OK(spyreSetFaults(specification)); }
+  explicit Faults(const std::string& specification) { OK(spyreSetFaults(specification.c_str())); }
   ~Faults() { spyreSetFaults(nullptr); }
 };
 

@@ -292,3 +292,62 @@ TEST_CASE("many events behind work of unknown length are all reached") {
   REQUIRE(std::is_sorted(order.seen.begin(), order.seen.end()));
   for (spyreEvent_t event : events) OK(spyreEventDestroy(event));
 }
+
+TEST_CASE("a launch onto a full queue waits until there is room, and its wait is recorded") {
+  machine(1);
+  Client client(1 << 20);
+  launch("hold", 300'000'000);
+  for (uint64_t i = 1; i < model::kLaunchQueueDepth; ++i) launch("k", 10);
+  const uint64_t before = host_now_ns();
+  for (int i = 0; i < 3; ++i) launch("waits", 10);
+  client.collect();
+  const auto kernels = client.kernels();
+  REQUIRE(kernels.size() == model::kLaunchQueueDepth + 3);
+  const auto waits = client.calls(kWaitForQueueCapacity);
+  // A host so slow that the kernel before was over, as under a sanitizer, has nothing to wait for.
+  if (before < kernels[0].end) {
+    REQUIRE_FALSE(waits.empty());
+    REQUIRE(waits[0].end >= kernels[0].end);
+  }
+  REQUIRE(std::string_view(kernels.back().name) == "waits");
+  for (size_t i = 1; i < kernels.size(); ++i) {
+    if (kernels[i].start - kernels[i - 1].end != model::kLaunchGapNs) {
+      FAIL("kernel " << i << " starts " << kernels[i].start - kernels[i - 1].end << " ns after the one before");
+    }
+  }
+}
+
+TEST_CASE("a launch onto a queue that stands still is told why; a device's thread never waits for room") {
+  machine(1);
+  std::atomic<int> ran{0};
+  spyreKernel_t k = kernel("k", 10);
+  const auto fill = [&] {
+    launch("hangs", 10);
+    for (uint64_t i = 1; i < model::kLaunchQueueDepth; ++i) OK(spyreLaunchKernel(0, nullptr, &k));
+  };
+  {
+    Faults faults("hang=1,timeout=100ms");
+    fill();
+    REQUIRE(spyreLaunchKernel(0, nullptr, &k) == SPYRE_ERROR_TIMEOUT);
+    REQUIRE(std::string_view(spyreGetLastErrorString()).find("never ends") != std::string_view::npos);
+    spyreKernel_t inner = kernel("launches", 10);
+    inner.work_arg = &ran;
+    inner.work = [](void* result) {
+      const spyreKernel_t more = kernel("more", 10);
+      *static_cast<std::atomic<int>*>(result) = spyreLaunchKernel(0, nullptr, &more) == SPYRE_SUCCESS ? 1 : 2;
+    };
+    OK(spyreLaunchKernel(0, stream(2), &inner));
+    OK(spyreStreamSynchronize(0, stream(2)));
+    REQUIRE(ran == 1);
+  }
+  OK(spyreDeviceSynchronize(0));
+  Faults faults("hang=1,device_lost=" + std::to_string(model::kLaunchQueueDepth + 2));
+  fill();
+  spyreError_t result = SPYRE_SUCCESS;
+  std::thread waiter([&] { result = spyreLaunchKernel(0, nullptr, &k); });
+  usleep(20'000);
+  while (spyreLaunchKernel(0, stream(2), &k) == SPYRE_SUCCESS) {
+  }
+  waiter.join();
+  REQUIRE(result == SPYRE_ERROR_DEVICE_LOST);
+}

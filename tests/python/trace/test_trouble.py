@@ -1,11 +1,12 @@
-"""A library that misbehaves, sessions in odd orders, forks: the program and its CPU trace are whole, and it is said."""
+"""Sessions in odd orders, forks, variables that can't be read: the program and its CPU trace are whole, and it is said.
+
+(A library or a device that misbehaves: test_faults.py.)
+"""
 
 from __future__ import annotations
 
 import gc
 import json
-import time
-import warnings
 
 import pytest
 import torch
@@ -16,122 +17,7 @@ from kineto_spyre import _C, _notices, emulator
 
 from .conftest import ACTIVITIES, session
 
-
-def run(device, op, export, **faults):
-    """A profile of one op with one kernel while the library misbehaves; its trace and the sentences of its session."""
-    with emulator.faults(**faults), profile(activities=ACTIVITIES) as prof:
-        op("a", lambda: device.launch("k", ns=1000))
-        device.synchronize()
-    trace = export(prof)
-    assert trace.named("kineto_spyre_tests::a"), "the CPU's trace is whole"
-    assert trace.metadata["warnings"] == session().warnings
-    assert trace.metadata["captured"]["kernel"] == len(trace.kernels)
-    return trace, " ".join(session().warnings)
-
-
-@pytest.fixture(autouse=True)
-def next_session_is_well(device, op, export):
-    """Whatever went wrong in a test, the session after it is right."""
-    yield
-    # A library that was not flushed still holds buffers of the session that went wrong, and fills them first.
-    with warnings.catch_warnings(), profile(activities=ACTIVITIES):
-        warnings.simplefilter("ignore", kineto_spyre.SpyreProfilerWarning)
-        device.synchronize()
-    with profile(activities=ACTIVITIES) as prof:
-        op("a", lambda: device.launch("after", ns=1000))
-        device.synchronize()
-    trace = export(prof)
-    assert [k["name"] for k in trace.kernels] == ["after"]
-    assert session().warnings == []
-    assert session().refused == {}
-    assert session().lost == 0
-
-
-@pytest.mark.filterwarnings("ignore::kineto_spyre.SpyreProfilerWarning")
-@pytest.mark.parametrize(
-    "function, says, kernels",
-    [
-        ("register", "aiuptiActivityRegisterCallbacks failed", 0),
-        ("enable", "aiuptiActivityEnable failed", 0),
-        ("disable", "aiuptiActivityDisable failed", 1),
-        ("dropped", "aiuptiActivityGetNumDroppedRecords failed", 1),
-        ("flush", "aiuptiFlushAllActivities failed", None),
-        ("next", "broke off with an error", 0),
-    ],
-)
-def test_functions_that_return_errors(device, op, export, function, says, kernels):
-    trace, warnings = run(device, op, export, fail=function)
-    assert says in warnings
-    if kernels is not None:
-        assert len(trace.kernels) == kernels
-
-
-@pytest.mark.filterwarnings("ignore::kineto_spyre.SpyreProfilerWarning")
-def test_a_flush_that_hangs(device, op, export, monkeypatch):
-    monkeypatch.setenv("KINETO_SPYRE_FLUSH_TIMEOUT_MS", "200")
-    with emulator.faults(hang_flush="60s"):
-        with profile(activities=ACTIVITIES) as prof:
-            op("a", lambda: device.launch("k", ns=1000))
-            device.synchronize()
-        trace = export(prof)
-        assert trace.named("kineto_spyre_tests::a")
-        assert "did not come back within 200 ms" in " ".join(trace.metadata["warnings"])
-        # The next one does not go near it.
-        with profile(activities=ACTIVITIES) as prof:
-            op("a", lambda: None)
-        trace = export(prof)
-        assert trace.named("kineto_spyre_tests::a")
-        assert "still hangs in the flush of an earlier session" in " ".join(trace.metadata["warnings"])
-    wait_until(lambda: not hangs())
-
-
-def hangs() -> bool:
-    with profile(activities=ACTIVITIES):
-        pass
-    return any("still hangs" in w for w in session().warnings)
-
-
-def wait_until(condition) -> None:
-    for _ in range(200):
-        if condition():
-            return
-        time.sleep(0.05)
-    pytest.fail("it did not happen within 10 s")
-
-
-@pytest.mark.filterwarnings("ignore::kineto_spyre.SpyreProfilerWarning")
-@pytest.mark.parametrize(
-    "faults, says",
-    [
-        ({"null_record": 2}, "malformed"),
-        ({"size": "+40"}, "272 bytes"),
-        ({"size": "-40"}, "192 bytes"),
-        ({"unknown_kind": 1}, "unknown_kind"),
-        ({"torn": 1}, ""),
-        ({"unknown_id": 1}, ""),
-        ({"truncate": 1}, "shorter_record"),
-        ({"swap_buffers": True}, ""),
-        ({"complete_twice": 1}, "unknown buffer"),
-        ({"complete_late": "50ms"}, ""),
-        ({"strange_thread": True}, ""),
-        ({"shuffle": True}, ""),
-        ({"late": "20ms"}, ""),
-        ({"early": True}, ""),
-        ({"drop": 1}, "1 record(s) were lost"),
-        ({"no_buffers": 0}, "were lost"),
-    ],
-    ids=str,
-)
-def test_records_and_buffers_that_are_wrong(device, op, export, faults, says):
-    _, warnings = run(device, op, export, **faults)
-    assert says in warnings
-    details = session().details
-    assert details["walked"] == (
-        sum(details["captured"].values())
-        + sum(details["refused"].values())
-        + details["outside"]
-        + details["not_requested"]
-    )
+pytestmark = pytest.mark.usefixtures("next_session_is_well")
 
 
 def test_sessions_back_to_back(device, op, export):

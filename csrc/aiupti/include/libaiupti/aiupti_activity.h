@@ -71,8 +71,8 @@ typedef struct AIUpti_ActivityCompute {
   uint32_t correlation_id;  // that of the launching call's record
   uint64_t start;
   uint64_t end;
-  uint64_t queued;            // the host handed it to the stream
-  uint64_t submitted;         // the stream handed it to the device
+  uint64_t queued;            // the host handed it to the stream; host clock, as is submitted
+  uint64_t submitted;         // the runtime handed it to the device
   size_t local_memory_total;  // scratchpad bytes, all cores
   char name[128];             // NUL-terminated
   uint64_t cycles_ts1;        // device cycle stamps; appended by a later release (+40 bytes)

@@ -1,0 +1,211 @@
+"""Every fault of the emulated Spyre, as who profiles a program sees it: the program's result is right, the CPU's part
+of the trace whole, and what is missing or wrong of the device's part is counted and said in a warning."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.profiler import profile
+
+import kineto_spyre
+from kineto_spyre import emulator
+
+from .conftest import ACTIVITIES, Trace, session
+
+pytestmark = [
+    pytest.mark.usefixtures("next_session_is_well"),
+    pytest.mark.filterwarnings("ignore::kineto_spyre.SpyreProfilerWarning"),
+]
+
+Export = Callable[[profile], Trace]
+STEPS = 8
+KERNELS = 2 * STEPS  # a product and a relu each; every second is a relu
+
+
+def program(x: torch.Tensor) -> torch.Tensor:
+    y = x
+    for _ in range(STEPS):
+        y = torch.relu(y @ x)
+    return y.cpu()
+
+
+@pytest.fixture
+def x() -> torch.Tensor:
+    return torch.arange(256.0).view(16, 16).div(1000)
+
+
+def run(x: torch.Tensor, export: Export, **faults: Any) -> Trace:
+    """The program under a profile while things go wrong: what holds whatever they are."""
+    on_device = x.to("spyre")
+    torch.spyre.synchronize()
+    with warnings.catch_warnings(record=True) as caught, emulator.faults(**faults):
+        warnings.simplefilter("always")
+        with profile(activities=ACTIVITIES) as prof:
+            result = program(on_device)
+    assert torch.equal(result, program(x))
+    trace = export(prof)
+    assert len(trace.named("aten::mm")) == STEPS
+    told = [str(w.message) for w in caught if issubclass(w.category, kineto_spyre.SpyreProfilerWarning)]
+    assert told == session().warnings == trace.metadata["warnings"]
+    assert session().captured["kernel"] == len(trace.kernels)
+    details = session().details
+    assert details["walked"] == (
+        sum(details["captured"].values())
+        + sum(details["refused"].values())
+        + details["outside"]
+        + details["not_requested"]
+    )
+    launches = {
+        e["args"]["correlation"]: e["ts"] for e in trace.of("privateuse1_runtime") if "correlation" in e["args"]
+    }
+    for event in trace.device_work:
+        assert launches.get(event["args"]["correlation"], 0) <= event["ts"] + 0.001
+    assert trace.overlaps_by_row() == []
+    return trace
+
+
+@dataclasses.dataclass
+class Seen:
+    kernels: int = KERNELS
+    copies: int = 1
+    refused: dict[str, int] = dataclasses.field(default_factory=dict)
+    lost: int = 0
+    says: str = ""  # what all warnings together match; empty: there is none
+    also: Callable[[Trace], bool] = lambda trace: True
+
+
+def names(trace: Trace) -> list[str]:
+    return [k["name"] for k in sorted(trace.kernels, key=lambda k: k["ts"])]
+
+
+def products_are_whole(trace: Trace) -> bool:
+    """The records that the fault did not hit."""
+    return all("mm" in name for name in names(trace)[::2])
+
+
+FAULTS: dict[tuple[str, Any], Seen] = {
+    ("clock_offset", "5ms"): Seen(says="clock of device 0 was off by [45]"),
+    ("clock_offset", "-5ms"): Seen(says="clock of device 0 was off by -[45]"),
+    ("clock_offset", "1:-5ms"): Seen(),  # the other device's
+    ("clock_drift", -10000): Seen(says="clock of device 0 was off by -"),
+    ("late", "60s"): Seen(kernels=0, copies=0),
+    ("early", True): Seen(),
+    ("shuffle", True): Seen(also=products_are_whole),
+    ("duplicate", 1): Seen(refused={"duplicate": KERNELS + 1}, says=f"{KERNELS + 1} duplicate"),
+    ("drop", 2): Seen(kernels=STEPS, lost=STEPS, says=f"{STEPS} record.s. were lost", also=products_are_whole),
+    ("torn", 2): Seen(also=products_are_whole),
+    ("zero_start", 2): Seen(kernels=STEPS, refused={"start_zero": STEPS}, says=f"{STEPS} start_zero"),
+    ("backwards", 2): Seen(kernels=STEPS, refused={"end_before_start": STEPS}, says=f"{STEPS} end_before_start"),
+    ("size", "+40"): Seen(says="writes compute records of 272 bytes.*known fields were read", also=products_are_whole),
+    ("size", "-40"): Seen(kernels=0, refused={"shorter_record": KERNELS}, says="of 192 bytes.*were refused"),
+    ("bad_name", 2): Seen(also=lambda t: names(t)[1::2] == ["bad_<0xFF><0xFE><0xC3>(_name"] * STEPS),
+    ("unterminated", 2): Seen(also=lambda t: sum(len(name) == 128 for name in names(t)) == STEPS),
+    ("unknown_kind", 2): Seen(refused={"unknown_kind": STEPS}, says=f"{STEPS} unknown_kind"),
+    ("unknown_id", 2): Seen(
+        also=lambda t: len(t.named("Unknown CBID 9999")) == session().details["unknown_calls"] > STEPS / 2
+    ),
+    ("no_buffers", 0): Seen(kernels=0, copies=0, lost=-1, says="record.s. were lost"),
+    ("truncate", 1): Seen(copies=0, refused={"shorter_record": 2}, says="2 shorter_record"),
+    ("swap_buffers", True): Seen(),
+    ("complete_twice", 1): Seen(says=r"gave back \d+ unknown buffer"),
+    ("complete_late", "300ms"): Seen(kernels=0, copies=0, says=r"did not give back \d+ buffer.s.; the records in them"),
+    ("strange_thread", True): Seen(),
+    ("null_record", 2): Seen(refused={"malformed": -1}, says=r"\d+ malformed"),
+    ("prepare", True): Seen(kernels=2 * KERNELS),
+    ("fail", "register"): Seen(kernels=0, copies=0, says="aiuptiActivityRegisterCallbacks failed"),
+    ("fail", "enable"): Seen(kernels=0, copies=0, says="aiuptiActivityEnable failed"),
+    ("fail", "disable"): Seen(says="aiuptiActivityDisable failed"),
+    ("fail", "next"): Seen(kernels=0, copies=0, says="broke off with an error"),
+    ("fail", "dropped"): Seen(says="aiuptiActivityGetNumDroppedRecords failed"),
+}
+
+
+@pytest.mark.parametrize(("fault", "value"), FAULTS, ids=lambda part: str(part))
+def test_the_library_misbehaves(fault: str, value: Any, x: torch.Tensor, export: Export) -> None:
+    seen = FAULTS[fault, value]
+    trace = run(x, export, **{fault: value})
+    assert len(trace.kernels) == seen.kernels
+    assert len(trace.of("gpu_memcpy")) == seen.copies
+    assert session().refused.keys() == seen.refused.keys()
+    for reason, count in seen.refused.items():
+        assert session().refused[reason] == count if count >= 0 else session().refused[reason] > 0
+    assert session().lost == seen.lost if seen.lost >= 0 else session().lost > KERNELS
+    said = " ".join(session().warnings)
+    assert re.search(seen.says, said) if seen.says else said == ""
+    assert seen.also(trace)
+    if fault == "complete_late":
+        time.sleep(0.6)  # so that they come into no later session
+
+
+def test_a_flush_that_fails(x: torch.Tensor, export: Export) -> None:
+    """What was in buffers that are not full may be missing."""
+    trace = run(x, export, fail="flush")
+    assert len(trace.kernels) <= KERNELS
+    assert "aiuptiFlushAllActivities failed" in " ".join(session().warnings)
+
+
+def test_a_flush_that_hangs(x: torch.Tensor, export: Export, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KINETO_SPYRE_FLUSH_TIMEOUT_MS", "200")
+    with emulator.faults(hang_flush="60s"):
+        for says in ("did not come back within 200 ms", "still hangs in the flush of an earlier session"):
+            with profile(activities=ACTIVITIES) as prof:
+                result = program(x.to("spyre"))
+            assert torch.equal(result, program(x))
+            assert len(export(prof).named("aten::mm")) == STEPS
+            assert says in " ".join(session().warnings)
+
+    def still_hangs() -> bool:
+        with profile(activities=ACTIVITIES):
+            pass
+        return any("still hangs" in w for w in session().warnings)
+
+    for _ in range(200):
+        if not still_hangs():
+            return
+        time.sleep(0.05)
+    pytest.fail("it still hangs 10 s later")
+
+
+@pytest.mark.parametrize(
+    ("faults", "says", "kernels"),
+    [
+        ({"device_lost": "0:5"}, "device 0 is lost", range(1, 6)),  # those of the five that had ended
+        ({"hang": "0:3", "timeout": "100ms"}, "waits for a kernel that never ends", [KERNELS]),
+    ],
+    ids=["device_lost", "hang"],
+)
+def test_the_device_fails(faults: dict[str, Any], says: str, kernels: Any, x: torch.Tensor, export: Export) -> None:
+    """The program's own call raises, and so does the profile's end, where PyTorch waits for the device. Once it is
+    back, the profile can be stopped, and holds what was recorded."""
+    on_device = x.to("spyre")
+    torch.spyre.synchronize()
+    prof = profile(activities=ACTIVITIES)
+    with emulator.faults(**faults):
+        prof.start()
+        with pytest.raises(torch.AcceleratorError, match=says):
+            program(on_device)
+        with pytest.raises(torch.AcceleratorError, match=says):
+            prof.stop()
+        assert torch.equal(program(x), program(x))  # the CPU goes on
+    torch.spyre.synchronize()
+    prof.stop()
+    trace = export(prof)
+    assert len(trace.kernels) in kernels
+    assert session().refused == {}
+    assert session().lost == 0
+    assert torch.equal(program(on_device), program(x))
+
+
+def test_none_is_left_out() -> None:
+    with pytest.raises(ValueError, match="there is no fault 'nonsense'") as error, emulator.faults(nonsense=1):
+        pass
+    all_faults = re.split(r", | and ", re.sub(r".*the faults are ", "", str(error.value)).rstrip("."))
+    elsewhere = {"hang_flush", "device_lost", "hang", "timeout"}
+    assert {fault for fault, _ in FAULTS} | elsewhere == set(all_faults)
