@@ -80,6 +80,7 @@ def test_modules(export):
 
 
 def test_memory_columns_and_events(export):
+    kept = torch.empty(1 << 10, device="spyre")  # so that what is allocated is never nothing
     with profile(activities=ACTIVITIES, profile_memory=True) as prof:
         x = torch.empty(1 << 20, device="spyre")
         address, allocated, reserved = x.data_ptr(), torch.spyre.memory_allocated(), torch.spyre.memory_reserved()
@@ -94,6 +95,7 @@ def test_memory_columns_and_events(export):
     assert {(m["Addr"], m["Device Id"]) for m in on_device} == {(address, 0)}
     assert [m["Total Allocated"] for m in on_device] == [allocated, allocated - (4 << 20)]
     assert {m["Total Reserved"] for m in on_device} == {reserved}
+    assert allocated - (4 << 20) >= kept.nbytes
 
 
 def test_memory_timeline(tmp_path):
