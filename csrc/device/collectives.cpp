@@ -56,7 +56,7 @@ constexpr Collective kCollectives[] = {
     {"gather_", kGather, 1, 0, true},
     {"reduce_", kReduce, 0, 0, true},
     {"broadcast_", kBroadcast, 0, 0, true},
-    {"barrier", kBarrier, -1, -1, true},
+    {"barrier", kBarrier, -1, -1, true},  // comes here if it was given a device
     {"scatter_", kWorkScheduler, 1, 0, true},
     {"reduce_scatter_", kWorkScheduler, 1, 0, true},
     {"_reduce_scatter_base_", kWorkScheduler, 1, 0, true},

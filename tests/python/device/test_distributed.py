@@ -62,7 +62,7 @@ def collectives(d, rank, world):
         work.wait()
     seen["send and receive"] = received
     seen["functional"] = functional.all_reduce(of(1.0, rank), "sum", dist.group.WORLD) + 0
-    dist.barrier()  # gloo's: no device takes part, so no call of one is recorded
+    dist.barrier()  # no device takes part, and none records it
     dist.barrier(device_ids=[0])
     names = [None, None]
     dist.all_gather_object(names, f"rank {rank}")
