@@ -12,8 +12,8 @@ x = torch.randn(32, 64).to("spyre")
 hold = [kineto_spyre.emulator.Device(i) for i in range(2)]
 with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as prof:
     for device in hold:                      # so that what follows is queued back to back, however slow the host
-        device.launch("hold", ns=400_000_000)
-        device.launch("hold", ns=400_000_000, stream=5)
+        device.launch("hold", ns=2_000_000_000)
+        device.launch("hold", ns=2_000_000_000, stream=5)
     loss = model(x).square().mean()
     loss.backward()
     for i in range(50):
