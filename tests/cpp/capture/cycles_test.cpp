@@ -20,8 +20,9 @@ namespace {
 
 constexpr int kCycles = kSanitizer || kQemu ? 1'000 : 10'000;
 
-// A thread that notes one id after the other, each id once, and says how far it is. It says so with a full fence: the
-// next note looks at the gate after everybody can see that this one is done.
+// A thread that notes one id after the other, each id once, and says how far it is, with a full fence: the next note
+// looks at the gate after everybody can see that this one is done. (A sequentially consistent store is no such fence:
+// on Power nothing comes after it.)
 struct Noter {
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> done{0};
@@ -31,6 +32,8 @@ struct Noter {
     for (uint64_t id = 1; !stop.load(std::memory_order_relaxed); ++id) {
       note_op_begin(id);
       done.store(id, std::memory_order_seq_cst);
+      // Partner: the opening of the gate, and the load of `done` after it.
+      std::atomic_thread_fence(std::memory_order_seq_cst);
       if (id % 256 == 0) std::this_thread::yield();
     }
   }};
