@@ -8,13 +8,17 @@ if(NOT KINETO_SPYRE_TORCH_DIR)
     COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/find_torch.py --dir
     OUTPUT_VARIABLE KINETO_SPYRE_TORCH_DIR OUTPUT_STRIP_TRAILING_WHITESPACE)
 endif()
-if(NOT EXISTS "${KINETO_SPYRE_TORCH_DIR}/include/kineto/IActivityProfiler.h")
-  message(FATAL_ERROR "No PyTorch with Kineto headers in '${KINETO_SPYRE_TORCH_DIR}'. Install the release to build for "
+if(NOT EXISTS "${KINETO_SPYRE_TORCH_DIR}/version.py")
+  message(FATAL_ERROR "No PyTorch in '${KINETO_SPYRE_TORCH_DIR}'. Install the release to build for "
                       "(pip install torch==2.13.0), or set KINETO_SPYRE_TORCH_DIR to a torch package folder.")
 endif()
 file(STRINGS "${KINETO_SPYRE_TORCH_DIR}/version.py" _version REGEX "^__version__")
 string(REGEX MATCH "[0-9]+\\.[0-9]+" KINETO_SPYRE_TORCH_VERSION "${_version}")
 message(STATUS "PyTorch ${KINETO_SPYRE_TORCH_VERSION} in ${KINETO_SPYRE_TORCH_DIR}")
+if(NOT EXISTS "${KINETO_SPYRE_TORCH_DIR}/include/torch/csrc/profiler/standalone/privateuse1_profiler.h")
+  message(FATAL_ERROR "PyTorch ${KINETO_SPYRE_TORCH_VERSION} in '${KINETO_SPYRE_TORCH_DIR}' has no place for a "
+                      "PrivateUse1 profiler; that came with 2.12. Install a newer one.")
+endif()
 
 find_package(pybind11 CONFIG REQUIRED)
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <type_traits>
 #include <utility>
 
 #include "trace/text.h"
@@ -61,8 +62,17 @@ uint64_t device_memory() {
 }
 
 libkineto::DeviceInfo device_info(uint32_t device) {
-  return {
-      .id = device, .sortIndex = kDeviceSortBase + device, .name = "Spyre", .label = "AIU " + std::to_string(device)};
+  return {device, kDeviceSortBase + device, "Spyre", "AIU " + std::to_string(device)};
+}
+
+// An aggregate from PyTorch 2.13 on; before, it had a constructor that takes its members in another order.
+template <class Info = libkineto::ResourceInfo>
+Info resource_info(const trace::Lane& lane) {
+  if constexpr (std::is_aggregate_v<Info>) {
+    return {.id = lane.tid, .sortIndex = lane.sort, .deviceId = lane.process, .name = lane.name};
+  } else {
+    return {lane.process, lane.tid, lane.sort, lane.name};
+  }
 }
 
 }  // namespace
@@ -400,8 +410,7 @@ void Session::processTrace(libkineto::ActivityLogger& logger, libkineto::getLink
     for (size_t i = 0; i < trace.lanes.size(); ++i) {
       const trace::Lane& lane = trace.lanes[i];
       if (shown[i] == 0 || lane.name.empty()) continue;
-      logger.handleResourceInfo({.id = lane.tid, .sortIndex = lane.sort, .deviceId = lane.process, .name = lane.name},
-                                time);
+      logger.handleResourceInfo(resource_info(lane), time);
     }
     std::vector<uint64_t>().swap(trace.ops);
   });
