@@ -112,6 +112,9 @@ class Trace:
                 start, duration = self.ns(event)
                 while open_ and sum(self.ns(open_[-1])) <= start:
                     open_.pop()
+                # Kineto draws a range without length a nanosecond longer at both ends.
+                if event["cat"] == "gpu_user_annotation" and duration == 2:
+                    start, duration = start + 1, 0
                 if open_ and (event["cat"] != "gpu_user_annotation" or sum(self.ns(open_[-1])) < start + duration):
                     crossing.append((open_[-1], event))
                 open_.append(event)

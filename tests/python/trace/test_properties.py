@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch.profiler import profile, record_function
 
@@ -124,8 +124,12 @@ def run_op(op):
     return op
 
 
+NO_LENGTH = Kernel("k", 0, 1, 0, 1)
+
+
 @settings(common, max_examples=40)
 @given(programs)
+@example([Block("range", [NO_LENGTH, Block("range", [NO_LENGTH])])])
 def test_every_piece_of_work_is_there_once_and_at_its_op(run_op, devices, program):
     run, trace, prof = profiled(program, nested(run_op), devices)
     adds_up(trace)
