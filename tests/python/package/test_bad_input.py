@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 # Prints the exception's type and text of one call.
@@ -75,6 +77,24 @@ def test_each_function_is_looked_for(make_libaiupti, function):
     assert _library.trouble(str(make_libaiupti())) is None
     sentence = _library.trouble(str(make_libaiupti(without=function)))
     assert f"aiuptiActivity{function}" in sentence.split("(looked")[0]
+
+
+def test_where_a_libaiupti_is_looked_for_and_in_which_order(make_libaiupti, monkeypatch, tmp_path):
+    from kineto_spyre import _library
+
+    library = make_libaiupti()
+    places = ("named", "loader", "sdk/lib", "runtime/lib")
+    paths = []
+    for place in places:
+        (tmp_path / place).mkdir(parents=True)
+        paths.append(str(shutil.copy(library, tmp_path / place / "libaiupti.so")))
+    monkeypatch.setenv("KINETO_SPYRE_LIBAIUPTI", paths[0])
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "loader"))
+    monkeypatch.setenv("LIBAIUPTI_INSTALL_DIR", str(tmp_path / "sdk"))
+    monkeypatch.setenv("RUNTIME_INSTALL_DIR", str(tmp_path / "runtime"))
+    assert _library.choose() == paths
+    monkeypatch.delenv("KINETO_SPYRE_LIBAIUPTI")
+    assert _library.choose() == paths[1:]
 
 
 def test_a_libaiupti_that_lacks_a_function_is_one_warning_from_a_profile(run_python, standin, make_libaiupti):

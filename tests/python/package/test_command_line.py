@@ -63,7 +63,18 @@ def test_doctor_with_an_emulated_spyre_has_no_trouble_and_shows_the_record_sizes
     done = run("doctor", "--emulated")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "No trouble." in done.stdout
-    assert "Sizes of libaiupti's records" in done.stdout
+    assert record_sizes(done.stdout)["compute"] == ["232", "232"]
+
+
+def record_sizes(text):
+    """doctor's table: by kind, the size that was built for, and the one that was seen."""
+    rows = text.split("Sizes of libaiupti's records, in bytes")[1].split("Environment")[0].splitlines()[2:]
+    return {kind: sizes for kind, *sizes in (row.split() for row in rows)}
+
+
+def test_doctor_shows_the_sizes_that_a_library_writes_beside_those_that_were_built_for():
+    done = run("doctor", "--emulated", env={"KINETO_SPYRE_FAULTS": "size=+40"})
+    assert record_sizes(done.stdout)["compute"] == ["232", "272"]
 
 
 def test_doctor_as_json_tells_the_same():
