@@ -201,6 +201,20 @@ TEST_CASE("a walker that never ends is stopped, and said") {
   CHECK_THAT(session.trace.warnings.back(), Contains("did not end"));
 }
 
+TEST_CASE("after an error of the walker the walk goes on to its end") {
+  Session session;
+  session.add(Kernel{.start = 0, .end = 10, .correlation = 1});
+  session.add(Kernel{.start = 10, .end = 20, .correlation = 2});
+  static int step;
+  step = 0;
+  session.next_record = [](uint8_t* buffer, size_t valid, AIUpti_Activity** record) {
+    return step++ == 1 ? AIUPTI_ERROR_INVALID_KIND : TestWalker::next(buffer, valid, record);
+  };
+  session.make();
+  CHECK(session.trace.broken_walks == 1);
+  CHECK(session.all.size() == 2);
+}
+
 TEST_CASE("a walker that returns errors only is given up, and what it returned is kept") {
   Session session;
   session.add(Kernel{.start = 0, .end = 10, .correlation = 1});
