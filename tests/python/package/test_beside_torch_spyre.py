@@ -103,6 +103,7 @@ print(kineto_spyre.status().factory, *kineto_spyre.status().problems, sep="\\n")
 """,
         str(standin),
         when,
+        python=("-W", "always"),  # else Python itself would keep the second one back
         env={
             "KINETO_SPYRE_LIBAIUPTI": str(make_libaiupti()),
             "STANDIN_FACTORY": str(standin_factory),
