@@ -304,13 +304,12 @@ TEST_CASE("a launch onto a full queue waits until there is room, and its wait is
   const auto kernels = client.kernels();
   REQUIRE(kernels.size() == model::kLaunchQueueDepth + 3);
   const auto waits = client.calls(kWaitForQueueCapacity);
-  // A host so slow that the kernel before was over, as under a sanitizer, has nothing to wait for.
-  if (before < kernels[0].end) {
-    REQUIRE_FALSE(waits.empty());
-    REQUIRE(waits[0].end >= kernels[0].end);
-  }
   REQUIRE(std::string_view(kernels.back().name) == "waits");
-  for (size_t i = 1; i < kernels.size(); ++i) {
+  // A host so slow that the kernel before was over, as under a sanitizer or qemu, has nothing to wait for.
+  if (before >= kernels[0].end) return;
+  REQUIRE_FALSE(waits.empty());
+  REQUIRE(waits[0].end >= kernels[0].end);
+  for (size_t i = 1; i < model::kLaunchQueueDepth; ++i) {  // what was queued while the first one held the stream
     if (kernels[i].start - kernels[i - 1].end != model::kLaunchGapNs) {
       FAIL("kernel " << i << " starts " << kernels[i].start - kernels[i - 1].end << " ns after the one before");
     }
