@@ -778,6 +778,11 @@ class Maker {
   // Sentences about what the passes found; after make().
   void warn() {
     std::vector<std::string>& warnings = trace_->warnings;
+    if (const uint64_t launches = launches_without_any_work(); launches != 0) {
+      warnings.push_back("None of the device work of " + std::to_string(launches) +
+                         " launching call(s) is here: libaiupti had handed over no record of device work when the "
+                         "session ended.");
+    }
     if (trace_->early != 0) {
       warnings.push_back(std::to_string(trace_->early) +
                          " piece(s) of device work begin before the call that launched "
@@ -830,6 +835,22 @@ class Maker {
   }
 
  private:
+  // Calls that launched work, if there is no work at all: then it is late, or nobody records it.
+  uint64_t launches_without_any_work() {
+    constexpr auto bit = [](Kind kind) { return 1U << static_cast<unsigned>(kind); };
+    constexpr uint32_t work = bit(Kind::kCompute) | bit(Kind::kMemcpy) | bit(Kind::kMemcpy2) | bit(Kind::kMemset);
+    if ((kinds_seen_ & work) != 0 || !wanted(Category::kKernel)) return 0;
+    uint64_t launches = 0;
+    items_.each([&](const Item& item) {
+      if (item.has(Item::kDropped) || !is_host(item.kind)) return;
+      const uint32_t cbid = aiupti::cbid(call_of(item));
+      const std::string_view name = aiupti::known_cbid_name(cbid);
+      if (name == "aiuMalloc" || name == "aiuResizeTensorAllocation") return;  // only records of memory follow
+      launches += aiupti::launches_device_work(cbid) ? 1 : 0;
+    });
+    return launches;
+  }
+
   static std::string describe(const Item& item) {
     if (item.kind == Kind::kCompute) {
       return '\'' + safe_text(aiupti::name(*aiupti::as<AIUpti_ActivityCompute>(item.record))) + '\'';

@@ -282,6 +282,23 @@ TEST_CASE("calls of an unknown id are kept and counted") {
   CHECK(session.all.size() == 2);
 }
 
+TEST_CASE("launches without any device work are a loss, and said") {
+  const auto warnings = [](bool work, bool wanted) {
+    Session session;
+    session.options.wanted[static_cast<size_t>(Category::kKernel)] = wanted;
+    session.add(Call{.cbid = kMalloc, .start = 1, .end = 2, .correlation = 1});
+    session.add(Call{.start = 5, .end = 8, .correlation = 2});
+    session.add(Call{.start = 9, .end = 10, .correlation = 3});
+    if (work) session.add(Kernel{.name = "k", .start = 10, .end = 20, .correlation = 2});
+    session.make();
+    return session.trace.warnings;
+  };
+  REQUIRE(warnings(false, true).size() == 1);
+  CHECK(warnings(false, true)[0].starts_with("None of the device work of 2 launching call(s) is here"));
+  CHECK(warnings(true, true).empty());
+  CHECK(warnings(false, false).empty());
+}
+
 TEST_CASE("no buffers, empty buffers, a valid size beyond the size") {
   Session session;
   session.make();
