@@ -110,8 +110,6 @@ class Pool {
   // thread at a time. The visitor may recycle() the buffer.
   template <class Visitor>
   void take_returned(Visitor visit) noexcept {
-    // An exchange would take the line from those who complete, even when there is nothing.
-    if (returned_.load(std::memory_order_relaxed) == 0) return;
     // Acquire: partner is the release in push_returned().
     uint32_t newest = returned_.exchange(0, std::memory_order_acquire);
     uint32_t oldest = 0;  // turn the list round
