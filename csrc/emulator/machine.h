@@ -30,7 +30,7 @@
 // No two are ever held at once. The device's thread holds none while it runs work or hands records out.
 //
 // Waking: submitting never wakes the device's thread, unless there is a function to run. While someone traces, the
-// thread looks by itself every few milliseconds.
+// thread looks by itself every ten milliseconds.
 //
 // All times in here are true, on the host's clock. A device's own clock (DeviceClock) is applied where a time leaves.
 #pragma once
