@@ -83,7 +83,6 @@ class After {
   bool reached() {
     return left_.load(std::memory_order_relaxed) > 0 && left_.fetch_sub(1, std::memory_order_relaxed) == 1;
   }
-  bool has_struck() const { return left_.load(std::memory_order_relaxed) == 0; }
 
  private:
   std::atomic<int64_t> left_{-1};

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <random>
+#include <unordered_set>
 
 namespace kineto_spyre::emulator {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 constexpr uint64_t kPollNs = 10'000'000;      // how often a device's thread looks for ended work while someone traces
 constexpr uint64_t kIdlePollNs = 20'000'000;  // the same while nothing is queued
 constexpr uint64_t kForeignPollNs = 200'000;  // and for the functions of another device that a stream waits for
-constexpr uint64_t kRoomPollNs = 50'000'000;  // how often who waits for room looks for the timeout
+constexpr uint64_t kWaiterPollNs = 50'000'000;  // how often who waits for a point, or for room, looks for the timeout
 constexpr uint64_t kFunctionPatienceNs = 100'000'000;  // how long a flush waits for a function that is running
 constexpr uint64_t kSpinNs = 60'000;  // the end of a wait that a sleeping thread would miss by its timer slack
 constexpr size_t kBatchItems = 256;
@@ -21,10 +22,31 @@ constexpr uint64_t kBatchPieces = 65536;
 
 thread_local bool is_devices_thread = false;
 
-// Only what never ends times out; long work is waited for.
-bool gave_up(const Faults* faults, uint64_t began, uint64_t now) {
-  if (faults == nullptr || now < began + faults->timeout_ns) return false;
-  return std::any_of(faults->hang.begin(), faults->hang.end(), [](const After& after) { return after.has_struck(); });
+bool timed_out(const Faults* faults, uint64_t began, uint64_t now) {
+  return faults != nullptr && now >= began + faults->timeout_ns;
+}
+
+// When who has waited since `began` looks again, if nobody notifies before.
+uint64_t next_look(const Faults* faults, uint64_t began, uint64_t now) {
+  const uint64_t poll = now + kWaiterPollNs;
+  return faults == nullptr || timed_out(faults, began, now) ? poll : std::min(poll, began + faults->timeout_ns);
+}
+
+// Whether the point is behind a kernel that never ends: in its own stream, or in one that its stream waits for. Only
+// such a wait times out. What is merely long, or on a busy host late, is waited for.
+bool never_comes(const Point& point, const Faults* faults) {
+  std::vector<std::shared_ptr<Point>> behind;
+  std::unordered_set<const Point*> known{&point};
+  const Point* next = &point;
+  for (size_t i = 0;; ++i) {
+    std::vector<std::shared_ptr<Point>> awaited;
+    if (next->stream->device.hangs_before(*next, faults, &awaited)) return true;
+    for (auto& found : awaited) {
+      if (known.insert(found.get()).second) behind.push_back(std::move(found));
+    }
+    if (i == behind.size()) return false;
+    next = behind[i].get();
+  }
 }
 
 uint64_t cycles_of(uint64_t ns) {
@@ -179,12 +201,22 @@ WaitResult Device::wait_for_room(spyreStream_st& stream) {
       result = WaitResult::kLost;
       break;
     }
-    if (gave_up(faults, began, now)) {
-      result = WaitResult::kTimedOut;
-      break;
+    if (timed_out(faults, began, now)) {
+      const Item& front = stream.queue.front();
+      bool never = front.hung_by == faults;
+      if (front.item == ItemKind::kWait) {
+        const std::shared_ptr<Point> awaited = *front.point;
+        lock.unlock();
+        never = never_comes(*awaited, faults);
+        lock.lock();
+      }
+      if (never) {
+        result = WaitResult::kTimedOut;
+        break;
+      }
     }
     // The device's thread notifies. Looking again by and by is for the timeout.
-    progress_.wait_until(lock, host_time_point(now + kRoomPollNs));
+    progress_.wait_until(lock, host_time_point(next_look(faults, began, now)));
   }
   --waiting_for_room_;
   return result;
@@ -270,17 +302,29 @@ WaitResult Device::wait(const Point& point) {
       continue;
     }
     const Faults* faults = current_faults();
-    const uint64_t give_up = faults == nullptr ? kUnknown : began + faults->timeout_ns;
-    if (!run && gave_up(faults, began, now)) return WaitResult::kTimedOut;
+    if (!run && timed_out(faults, began, now) && never_comes(point, faults)) return WaitResult::kTimedOut;
     std::unique_lock lock(mutex_);
     if (lost()) continue;
     if (run) {
       progress_.wait_until(lock, host_time_point(time - kSpinNs));
     } else if (point.time() == kUnknown || !point.functions_have_run()) {
       // Both change under the mutex, and who changes them notifies. Looking again by and by is for the timeout.
-      progress_.wait_until(lock, host_time_point(std::min(give_up, now + 50'000'000)));
+      progress_.wait_until(lock, host_time_point(next_look(faults, began, now)));
     }
   }
+}
+
+bool Device::hangs_before(const Point& point, const Faults* faults, std::vector<std::shared_ptr<Point>>* awaited) {
+  std::lock_guard lock(mutex_);
+  if (point.time() != kUnknown) return false;  // all before it has an end
+  ItemQueue& queue = point.stream->queue;
+  for (size_t i = 0; i < queue.size(); ++i) {
+    const Item& item = queue.at(i);
+    if (item.hung_by == faults) return true;
+    if (item.item == ItemKind::kMarker && item.point->get() == &point) break;
+    if (item.item == ItemKind::kWait && (*item.point)->time() == kUnknown) awaited->push_back(*item.point);
+  }
+  return false;
 }
 
 void Device::look_again(bool mend) {

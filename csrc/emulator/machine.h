@@ -218,7 +218,11 @@ class Device {
   bool idle(spyreStream_st& stream);
   std::vector<std::shared_ptr<Point>> unfinished();
 
+  // kTimedOut: the point is behind a kernel that never ends (a fault), and the faults' timeout has passed.
   WaitResult wait(const Point& point);
+  // Whether such a kernel is queued before the point, which is one of this device. Adds the points that its stream
+  // waits for before it, and whose time is unknown.
+  bool hangs_before(const Point& point, const Faults* faults, std::vector<std::shared_ptr<Point>>* awaited);
 
   // Wakes the thread: the faults or the tracer changed.
   void look_again(bool mend);

@@ -63,12 +63,12 @@ TEST_CASE("fault clock_drift: the device's clock gains on the host's from when i
 
 TEST_CASE("fault late: records come long after the work ended") {
   machine(1);
-  Faults faults("late=100ms");
+  Faults faults("late=500ms");
   Client client;
   launch("late", 1000);
   client.collect();
   REQUIRE(client.kernels().empty());
-  usleep(110'000);
+  usleep(510'000);
   client.collect();
   REQUIRE(client.kernels().size() == 1);
 }
@@ -460,6 +460,69 @@ TEST_CASE("fault hang: the N-th kernel never ends; a wait for it times out; mend
   for (const auto& kernel : client.kernels()) {
     if (std::string_view(kernel.name) == "hangs") REQUIRE(kernel.end - kernel.start > 50'000'000);
   }
+  OK(spyreEventDestroy(event));
+}
+
+TEST_CASE("only what is behind a kernel that never ends times out; what merely lasts is waited for") {
+  machine(2, SPYRE_TIME_MEASURED);
+  Order order;
+  constexpr int kSlowUs = 100'000;
+  Step slow[3] = {{&order, 1, kSlowUs}, {&order, 2, kSlowUs}, {&order, 3, kSlowUs}};
+  spyreEvent_t before, after;
+  OK(spyreEventCreate(0, 0, &before));
+  OK(spyreEventCreate(0, 0, &after));
+  Faults faults("hang=0:2,timeout=1ms");
+  launch_step(&slow[0], stream(2), -1);
+  OK(spyreEventRecord(before, 0, stream(2)));
+  launch("hangs", 1000, stream(2));
+  OK(spyreEventRecord(after, 0, stream(2)));
+  OK(spyreEventSynchronize(before));  // of the same stream, but before the kernel
+  REQUIRE(order.seen == std::vector<int>{1});
+
+  launch_step(&slow[1], stream(3), -1);
+  OK(spyreStreamSynchronize(0, stream(3)));  // another stream
+  REQUIRE(order.seen == std::vector<int>{1, 2});
+
+  launch_step(&slow[2], stream(1, 1), -1, 1);
+  OK(spyreDeviceSynchronize(1));  // another device
+  REQUIRE(order.seen == std::vector<int>{1, 2, 3});
+
+  // Two streams further on, on another device, beside an event that is reached.
+  OK(spyreStreamWaitEvent(1, stream(2, 1), before));
+  OK(spyreStreamWaitEvent(1, stream(2, 1), after));
+  spyreEvent_t there;
+  OK(spyreEventCreate(1, 0, &there));
+  OK(spyreEventRecord(there, 1, stream(2, 1)));
+  OK(spyreStreamWaitEvent(0, stream(4), there));
+  REQUIRE(spyreStreamSynchronize(0, stream(4)) == SPYRE_ERROR_TIMEOUT);
+  REQUIRE(spyreEventSynchronize(after) == SPYRE_ERROR_TIMEOUT);
+  REQUIRE(spyreDeviceSynchronize(1) == SPYRE_ERROR_TIMEOUT);
+  OK(spyreSetFaults(nullptr));
+  OK(spyreDeviceSynchronize(1));
+  OK(spyreDeviceSynchronize(0));
+  for (spyreEvent_t event : {before, after, there}) OK(spyreEventDestroy(event));
+}
+
+TEST_CASE("a launch onto a full queue times out only if the queue stands still for good") {
+  machine(1);
+  spyreEvent_t event;
+  OK(spyreEventCreate(0, 0, &event));
+  Order order;
+  Step slow{&order, 1, 300'000};
+  spyreKernel_t k = kernel("k", 10);
+  k.work = [](void*) {};
+  Faults faults("hang=1,timeout=1ms");
+  launch("hangs", 10, stream(2));
+  OK(spyreEventRecord(event, 0, stream(2)));
+  launch_step(&slow, nullptr, 10);
+  for (uint64_t i = 0; i < model::kLaunchQueueDepth + 1; ++i) OK(spyreLaunchKernel(0, nullptr, &k));
+  REQUIRE(order.seen == std::vector<int>{1});
+
+  OK(spyreStreamWaitEvent(0, stream(3), event));
+  for (uint64_t i = 1; i < model::kLaunchQueueDepth; ++i) OK(spyreLaunchKernel(0, stream(3), &k));
+  REQUIRE(spyreLaunchKernel(0, stream(3), &k) == SPYRE_ERROR_TIMEOUT);
+  OK(spyreSetFaults(nullptr));
+  OK(spyreDeviceSynchronize(0));
   OK(spyreEventDestroy(event));
 }
 

@@ -106,7 +106,7 @@ TEST_CASE("a wait ends after everything that it waited for") {
 TEST_CASE("cycle stamps: five in order, spanning the kernel; the counter stands still while the stream is idle") {
   machine(1);
   Client client;
-  launch("hold", 2'000'000);
+  launch("hold", 200'000'000);
   launch("exact", 80'000);
   spyreKernel_t modelled = kernel("modelled", -1);
   modelled.flops = 1e9;

@@ -77,6 +77,31 @@ inline spyreStream_t stream(uint32_t id, int32_t device = 0) {
   return found;
 }
 
+// Work that notes its number and its thread, after it has slept for so many microseconds.
+struct Order {
+  std::mutex mutex;
+  std::vector<int> seen;
+  std::vector<std::thread::id> threads;
+};
+struct Step {
+  Order* order;
+  int number;
+  useconds_t sleep = 0;
+};
+inline void run_step(void* argument) {
+  const auto* step = static_cast<Step*>(argument);
+  if (step->sleep != 0) usleep(step->sleep);
+  std::lock_guard lock(step->order->mutex);
+  step->order->seen.push_back(step->number);
+  step->order->threads.push_back(std::this_thread::get_id());
+}
+inline void launch_step(Step* step, spyreStream_t on = nullptr, int64_t ns = 1000, int32_t device = 0) {
+  spyreKernel_t k = kernel("step", ns);
+  k.work = run_step;
+  k.work_arg = step;
+  OK(spyreLaunchKernel(device, on, &k));
+}
+
 // Faults for the length of a block.
 class Faults {
  public:
