@@ -302,8 +302,9 @@ void forget_notes_after_fork() noexcept {
   homeless.store(0, std::memory_order_relaxed);
 }
 
-void note_op_begin(uint64_t id) noexcept { note<NoteKind::kOpBegin>(id); }
-void note_op_end() noexcept { note<NoteKind::kOpEnd>(0); }
+// In one cache line each, what there is to run while off: every op of the program does.
+[[gnu::aligned(64)]] void note_op_begin(uint64_t id) noexcept { note<NoteKind::kOpBegin>(id); }
+[[gnu::aligned(64)]] void note_op_end() noexcept { note<NoteKind::kOpEnd>(0); }
 void note_user_begin(uint64_t id) noexcept { note<NoteKind::kUserBegin>(id); }
 void note_user_end() noexcept { note<NoteKind::kUserEnd>(0); }
 
