@@ -2,18 +2,42 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <thread>
 #include <utility>
 
 namespace kineto_spyre::aiupti {
 namespace {
 
-// Written once, by the compare_exchange in open_library (release); read with acquire: the Library behind it is whole.
+// Written once, in find_library (release); read with acquire: the Library behind it is whole.
 std::atomic<const Library*> opened{nullptr};
+
+// One thread opens at a time, the others wait for what it finds. Who it is, is written as its process: what a fork left
+// behind in the child belongs to nobody there, where a mutex would stay locked for good.
+class Turn {
+ public:
+  Turn() {
+    const pid_t here = getpid();
+    pid_t holder = 0;
+    while (!process_.compare_exchange_weak(holder, here, std::memory_order_acquire)) {  // partner: ~Turn's release
+      if (holder != here) continue;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      holder = 0;
+    }
+  }
+  ~Turn() { process_.store(0, std::memory_order_release); }  // partner: Turn()'s acquire
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  static inline std::atomic<pid_t> process_{0};
+};
 
 // The real library has C++ linkage; one built with C linkage is taken as well.
 template <class Function>
@@ -72,7 +96,6 @@ const Library* find_library(std::span<const std::string> candidates, std::string
   std::string tried;
   for (const std::string& candidate : candidates) {
     tried += tried.empty() ? "" : "; ";
-    // Two threads may both come here: the loader counts, and the same functions are found twice.
     void* handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
       const char* reason = dlerror();
@@ -91,12 +114,8 @@ const Library* find_library(std::span<const std::string> candidates, std::string
       library->notice = "KINETO_SPYRE_LIBAIUPTI names a library that can't be used, so " + library->path +
                         " was taken instead. Tried: " + tried + ".";
     }
-    const Library* none = nullptr;
-    // Release: partner of the acquire in opened_library. Failure means that another thread was first: take its library.
-    if (opened.compare_exchange_strong(none, library.get(), std::memory_order_release, std::memory_order_acquire)) {
-      return library.release();
-    }
-    return none;
+    opened.store(library.get(), std::memory_order_release);  // partner: opened_library's acquire
+    return library.release();
   }
   *error =
       candidates.empty()
@@ -110,6 +129,8 @@ const Library* find_library(std::span<const std::string> candidates, std::string
 
 const Library* open_library(std::span<const std::string> candidates, std::string* error) {
   if (const Library* library = opened_library()) return library;
+  const Turn turn;
+  if (const Library* library = opened_library()) return library;  // by who was before us
   try {
     return find_library(candidates, error);
   } catch (const std::bad_alloc&) {

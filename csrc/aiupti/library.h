@@ -31,7 +31,7 @@ std::vector<std::string> library_candidates();
 
 // Opens the first candidate that the loader takes and that has every function. A library that is already open is
 // returned whatever the candidates are. Null, with a sentence in *error that names every path tried and what was wrong
-// with it. Any thread, any time; takes no lock.
+// with it. Any thread, any time, in a forked child too; waits for another thread that is opening it.
 const Library* open_library(std::span<const std::string> candidates, std::string* error);
 
 // The library that is open in this process, or null. Opens nothing.

@@ -11,9 +11,9 @@
 namespace kineto_spyre::emulator {
 namespace {
 
-constexpr uint64_t kPollNs = 10'000'000;      // how often a device's thread looks for ended work while someone traces
-constexpr uint64_t kIdlePollNs = 20'000'000;  // the same while nothing is queued
-constexpr uint64_t kForeignPollNs = 200'000;  // and for the functions of another device that a stream waits for
+constexpr uint64_t kPollNs = 10'000'000;        // how often a device's thread looks for ended work while someone traces
+constexpr uint64_t kIdlePollNs = 20'000'000;    // the same while nothing is queued
+constexpr uint64_t kForeignPollNs = 200'000;    // and for the functions of another device that a stream waits for
 constexpr uint64_t kWaiterPollNs = 50'000'000;  // how often who waits for a point, or for room, looks for the timeout
 constexpr uint64_t kFunctionPatienceNs = 100'000'000;  // how long a flush waits for a function that is running
 constexpr uint64_t kSpinNs = 60'000;  // the end of a wait that a sleeping thread would miss by its timer slack

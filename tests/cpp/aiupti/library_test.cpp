@@ -1,6 +1,8 @@
 // libaiupti is found, opened once, and never without need. A process has one: each case is a process of its own.
 #include "aiupti/library.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,4 +150,22 @@ TEST_CASE("threads that open it at the same time get the same one") {
           }
           return "good";
         }) == "good");
+}
+
+TEST_CASE("a fork while another thread opens it leaves the child free to open it") {
+  char folder[] = "/tmp/kineto_spyre_XXXXXX";
+  REQUIRE(mkdtemp(folder) != nullptr);
+  const std::string pipe = std::string(folder) + "/waits.so";  // the loader waits until someone writes into it
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(in_child([&]() -> std::string {
+          std::string in_thread;
+          std::thread thread([&] { in_thread = open_all({pipe, COMPLETE_LIBRARY}); });
+          usleep(100'000);
+          const std::string forked = in_child([] { return open_all({COMPLETE_LIBRARY}); });
+          close(open(pipe.c_str(), O_WRONLY));
+          thread.join();
+          return in_thread == forked ? forked : in_thread + ", but in the child " + forked;
+        }) == "opened " COMPLETE_LIBRARY "|");
+  unlink(pipe.c_str());
+  rmdir(folder);
 }
