@@ -130,15 +130,7 @@ constexpr uint32_t kClosed = 1;
 struct alignas(64) Slot {
   std::atomic<uint32_t> inside{0};     // 1 while its thread may write
   std::atomic<uint32_t> successor{0};  // for free_slots
-  // What follows is the thread's own; close_notes() reads nothing of it.
-  uint32_t window = kNever;  // in which `at` may be written to by the short way
-  uint32_t known = kNever;   // in which `thread` is entered
-  PackedNote* at = nullptr;
-  PackedNote* end = nullptr;
-  NoteStore* store = nullptr;
-  NoteStore::Thread* thread = nullptr;
 };
-static_assert(sizeof(Slot) == 64);
 
 constexpr uint32_t kSlots = 16 * 1024;  // threads that have made notes and live, at one time
 constinit Slot slots[kSlots];
@@ -146,10 +138,21 @@ constinit std::atomic<uint32_t> slots_used{0};
 constinit IndexStack free_slots;
 std::atomic<uint32_t>& successor_of_slot(uint32_t index) { return slots[index].successor; }
 
-// What a thread without a slot has: no window is its, so that its notes go the long way, which finds it one.
-constinit Slot no_slot;
-// Static TLS: the address is a constant away from the thread pointer, and there is nothing to allocate or to call.
-__attribute__((tls_model("initial-exec"))) constinit thread_local Slot* my_slot = &no_slot;
+constinit Slot no_slot;  // what a thread without one has
+
+// All that a thread reads for a note, beside the gate, in one line of the cache; to its slot and its block it only
+// writes. Static TLS: the address is a constant away from the thread pointer, and there is nothing to allocate or call.
+struct alignas(64) Writing {
+  Slot* slot = &no_slot;
+  PackedNote* at = nullptr;
+  PackedNote* end = nullptr;
+  uint32_t window = kNever;  // in which `at` may be written to by the short way
+  uint32_t known = kNever;   // in which `thread` is entered
+  NoteStore* store = nullptr;
+  NoteStore::Thread* thread = nullptr;
+};
+static_assert(sizeof(Writing) == 64);
+__attribute__((tls_model("initial-exec"))) constinit thread_local Writing mine;
 pthread_key_t thread_end;
 
 alignas(64) constinit std::atomic<uint32_t> gate{kClosed};
@@ -184,16 +187,15 @@ void leave(Slot* slot) noexcept { slot->inside.store(0, std::memory_order_releas
 void at_thread_end(void* value) noexcept {
   auto* slot = static_cast<Slot*>(value);
   const uint32_t window = enter_with_fence(slot);
-  if (window != kClosed && window == slot->known && slot->at != nullptr) slot->store->give_back({slot->at, slot->end});
-  slot->known = slot->window = kNever;
+  if (window != kClosed && window == mine.known && mine.at != nullptr) mine.store->give_back({mine.at, mine.end});
   leave(slot);
-  my_slot = &no_slot;
+  mine = {};
   free_slots.push(static_cast<uint32_t>(slot - slots), successor_of_slot);
 }
 
 // The first note of a thread or of a window, a full block, and machines without the means for the short way.
 __attribute__((noinline, cold)) void note_long_way(uint64_t word) noexcept {
-  Slot* slot = my_slot;
+  Slot* slot = mine.slot;
   if (slot == &no_slot) {
     slot = take_slot();
     if (slot == nullptr) {
@@ -205,30 +207,30 @@ __attribute__((noinline, cold)) void note_long_way(uint64_t word) noexcept {
       homeless.fetch_add(1, std::memory_order_relaxed);
       return;
     }
-    my_slot = slot;
+    mine.slot = slot;
   }
 
   const uint32_t window = enter_with_fence(slot);
   if (window != kClosed) {
-    if (slot->known != window) {
-      slot->store = open_store.load(std::memory_order_relaxed);  // written before the gate opened, read after
-      slot->thread = slot->store->enter(static_cast<uint32_t>(syscall(SYS_gettid)));
-      slot->at = slot->end = nullptr;
-      slot->known = window;
-      slot->window = short_way ? window : kNever;
+    if (mine.known != window) {
+      mine.store = open_store.load(std::memory_order_relaxed);  // written before the gate opened, read after
+      mine.thread = mine.store->enter(static_cast<uint32_t>(syscall(SYS_gettid)));
+      mine.at = mine.end = nullptr;
+      mine.known = window;
+      mine.window = short_way ? window : kNever;
     }
-    if (slot->thread == nullptr) {
+    if (mine.thread == nullptr) {
       homeless.fetch_add(1, std::memory_order_relaxed);
     } else {
-      if (slot->at == slot->end && slot->thread->lost == 0) {
-        const NoteStore::Room room = slot->store->take(slot->thread);
-        slot->at = room.begin;
-        slot->end = room.end;
+      if (mine.at == mine.end && mine.thread->lost == 0) {
+        const NoteStore::Room room = mine.store->take(mine.thread);
+        mine.at = room.begin;
+        mine.end = room.end;
       }
-      if (slot->at != slot->end) {
-        *slot->at++ = {ticks(), word};
+      if (mine.at != mine.end) {
+        *mine.at++ = {ticks(), word};
       } else {
-        ++slot->thread->lost;
+        ++mine.thread->lost;
       }
     }
   }
@@ -237,12 +239,12 @@ __attribute__((noinline, cold)) void note_long_way(uint64_t word) noexcept {
 
 template <NoteKind kind>
 __attribute__((noinline)) void note_while_open(uint64_t id) noexcept {
-  Slot* slot = my_slot;
+  Slot* slot = mine.slot;
   slot->inside.store(1, std::memory_order_relaxed);
   // The processor's part of this fence is the membarrier in close_notes().
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (gate.load(std::memory_order_relaxed) == slot->window && slot->at != slot->end) [[likely]] {
-    *slot->at++ = {fast_ticks(), word_of(kind, id)};
+  if (gate.load(std::memory_order_relaxed) == mine.window && mine.at != mine.end) [[likely]] {
+    *mine.at++ = {fast_ticks(), word_of(kind, id)};
     return leave(slot);
   }
   leave(slot);
@@ -291,14 +293,11 @@ uint64_t take_homeless_notes() noexcept { return homeless.exchange(0, std::memor
 void forget_notes_after_fork() noexcept {
   gate.store(kClosed, std::memory_order_relaxed);
   const uint32_t used = std::min(slots_used.load(std::memory_order_relaxed), kSlots);
-  for (uint32_t i = 0; i < used; ++i) {
-    slots[i].inside.store(0, std::memory_order_relaxed);
-    slots[i].known = slots[i].window = 0;
-  }
+  for (uint32_t i = 0; i < used; ++i) slots[i].inside.store(0, std::memory_order_relaxed);
   free_slots.clear();
   slots_used.store(0, std::memory_order_relaxed);
-  if (my_slot != &no_slot) pthread_setspecific(thread_end, nullptr);
-  my_slot = &no_slot;
+  if (mine.slot != &no_slot) pthread_setspecific(thread_end, nullptr);
+  mine = {};
   homeless.store(0, std::memory_order_relaxed);
 }
 

@@ -13,8 +13,9 @@
 // at the first zero. What there is no room for is counted, and a thread that lost one note makes no further one in this
 // window: what is kept is an exact beginning of what the thread did.
 //
-// A thread's own state is a slot: 64 bytes of static memory, so that it outlives every session and no thread is ever
-// left with a pointer to something freed. A slot is taken at a thread's first note and given back when the thread ends.
+// Where a thread writes next is in its thread-local memory. What whoever closes a window reads of it (`inside`, below)
+// is its slot: static memory, so that it outlives the thread and every session. A slot is taken at a thread's first
+// note and given back when the thread ends.
 //
 // Opening and closing. The gate is closed, or the number of the window that is open; each window has a number of its
 // own. Off is one relaxed load and a branch. On, the thread and whoever closes the window shake hands (Dekker):
@@ -27,7 +28,7 @@
 //
 // Either the thread loads the gate after the fence that membarrier put into it: then it sees it closed and writes
 // nothing. Or before: then its store to inside came before that fence too, close() sees it, and waits. So a note needs
-// no fence. Where there is no membarrier, or no cheap counter (clock.h), a slot's `window` is never set to the open
+// no fence. Where there is no membarrier, or no cheap counter (clock.h), a thread's `window` is never set to the open
 // one: every note then goes the long way, which has a fence and takes any clock.
 #pragma once
 
