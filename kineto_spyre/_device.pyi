@@ -11,6 +11,9 @@ def installed() -> bool: ...
 def in_bad_fork() -> bool:
     """Whether this process was forked from one that used the device."""
 
+def refuse_in_fork() -> None:
+    """Raises RuntimeError in such a process, with what to do instead."""
+
 def bytes_moved() -> int:
     """Bytes of results that had to be copied since a CPU kernel did not make them in the device's memory; for tests."""
 

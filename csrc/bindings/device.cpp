@@ -24,6 +24,7 @@ PYBIND11_MODULE(_device, m) {
   m.def("install", &device::install, py::arg("measure"));
   m.def("installed", &device::installed);
   m.def("in_bad_fork", &device::in_bad_fork);
+  m.def("refuse_in_fork", &device::refuse_in_fork);
   m.def("bytes_moved", &device::bytes_moved);
   m.def("device_count", [] { return int{device::device_count()}; });
   m.def("default_generator", [](int index) {

@@ -168,6 +168,7 @@ c10::DeviceIndex current_device() noexcept { return t_device; }
 c10::DeviceIndex resolve(c10::DeviceIndex device) {
   if (device == -1) return t_device;
   const int count = device_count();
+  if (count == 0) refuse_in_fork();
   TORCH_CHECK(device >= 0 && device < count, "There is no device spyre:", int{device}, "; this process has ", count,
               ". Ask for another one, or start with more: kineto_spyre.emulator.enable(devices=...).");
   return device;

@@ -149,7 +149,13 @@ class device_of(device):
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Waits until the device has done all the work that was given to it."""
+    """Waits until the device has done all the work that was given to it.
+
+    In a process forked from one that used the device there is none to wait for. It returns, so that a profiler that was
+    running at the fork can be left there.
+    """
+    if _is_in_bad_fork():
+        return
     torch._C._accelerator_synchronizeDevice(index_of(device))
 
 

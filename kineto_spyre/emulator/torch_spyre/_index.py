@@ -20,6 +20,7 @@ def index_of(device: DeviceLike) -> int:
         index = int(torch._C._accelerator_getDeviceIndex()) if named.index is None else named.index
     count = _device.device_count()
     if not 0 <= index < count:
+        _device.refuse_in_fork()  # which has none, whatever was started
         raise RuntimeError(
             f"There is no device spyre:{index}; this process has {count}. "
             "Ask for another one, or start with more: kineto_spyre.emulator.enable(devices=...)."

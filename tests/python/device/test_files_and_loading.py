@@ -92,13 +92,25 @@ def _use_the_device(queue) -> None:
         assert torch.spyre.device_count() == 0 and not torch.spyre.is_available()
         torch.manual_seed(3)  # must not touch the device
         assert torch.randn(2).shape == (2,)
-        try:
-            torch.ones(2, device="spyre")
-            queue.put("no error")
-        except RuntimeError as e:
-            queue.put(str(e))
+        torch.spyre.synchronize()  # there is nothing to wait for
+        for use in (
+            lambda: torch.ones(2, device="spyre"),
+            lambda: torch.spyre.get_device_name(),
+            lambda: torch.spyre.set_device(1),
+            lambda: torch.spyre.memory_allocated(),
+            lambda: torch.Stream(device="spyre"),
+            lambda: torch.accelerator.set_device_index(1),
+            lambda: torch.accelerator.synchronize(),
+        ):
+            try:
+                use()
+                queue.put("no error")
+            except RuntimeError as e:
+                queue.put(str(e))
+        queue.put(None)
     except BaseException as e:
         queue.put(repr(e))
+        queue.put(None)
 
 
 def test_a_forked_process_is_told_that_it_can_not_use_the_device() -> None:
@@ -107,9 +119,9 @@ def test_a_forked_process_is_told_that_it_can_not_use_the_device() -> None:
     queue = context.Queue()
     process = context.Process(target=_use_the_device, args=(queue,))
     process.start()
-    answer = queue.get(timeout=60)
+    answers = list(iter(lambda: queue.get(timeout=60), None))
     process.join(60)
-    assert "spawn" in answer, answer
+    assert len(answers) == 7 and all("spawn" in answer for answer in answers), answers
     assert process.exitcode == 0
     assert x.sum().item() == 3
 
