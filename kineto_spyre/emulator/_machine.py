@@ -83,7 +83,7 @@ def _refuse_beside_others(force: bool) -> None:
     import torch
 
     backend = torch._C._get_privateuse1_backend_name()
-    ours = sys.modules.get(f"{__package__}.torch_spyre")
+    ours = sys.modules.get(f"{__package__}._device_module")
     if backend != "privateuseone" and (ours is None or getattr(torch, backend, None) is not ours):
         raise RuntimeError(
             f"PyTorch's PrivateUse1 device is {backend!r} in this process already, and there is room for one. Use the "

@@ -28,7 +28,7 @@ def install(time: str = "modelled") -> None:
                 f"PyTorch's PrivateUse1 device is {name!r} in this process, and there is room for one. "
                 "Use the emulated Spyre in a process that does not load that backend."
             )
-        ours = sys.modules.get("kineto_spyre.emulator.torch_spyre")
+        ours = sys.modules.get("kineto_spyre.emulator._device_module")
         theirs = getattr(torch, "spyre", None)
         if theirs is not None and theirs is not ours:
             raise RuntimeError(
@@ -47,7 +47,7 @@ def install(time: str = "modelled") -> None:
 def _name_the_device(torch) -> None:  # type: ignore[no-untyped-def]
     if torch._C._get_privateuse1_backend_name() != "spyre":
         torch.utils.rename_privateuse1_backend("spyre")
-    module = importlib.import_module(".torch_spyre", __package__)
+    module = importlib.import_module("._device_module", __package__)
     torch._register_device_module("spyre", module)
     for part in ("memory", "random"):  # so that `import torch.spyre.memory` gives the same module
         sys.modules[f"torch.spyre.{part}"] = getattr(module, part)
