@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kineto_spyre.check import check
+from kineto_spyre.traces import check
 
 
 def test_the_demos_trace_is_sound(trace_path):

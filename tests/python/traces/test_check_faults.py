@@ -8,8 +8,8 @@ import math
 import pytest
 from hand_made import BASE, Trace, arrow, slice_
 
-from kineto_spyre.check import check
-from kineto_spyre.check.rules import RULES
+from kineto_spyre.traces import check
+from kineto_spyre.traces.rules import RULES
 
 
 def report(tmp_path, trace):
@@ -349,8 +349,8 @@ def test_touching_and_nested_slices_are_no_overlap(tmp_path):
 
 
 def test_rows_out_of_order_and_longer_than_a_run_are_judged_alike(tmp_path, monkeypatch):
-    monkeypatch.setattr("kineto_spyre.check.judging._RUN", 4)
-    monkeypatch.setattr("kineto_spyre.check.judging._PART", 3)
+    monkeypatch.setattr("kineto_spyre.traces.judging._RUN", 4)
+    monkeypatch.setattr("kineto_spyre.traces.judging._PART", 3)
     t = Trace()
     for i in (7, 3, 5, 1, 6, 2, 4, 0, 9, 8):
         t.add(slice_(f"k{i}", "kernel", 0, 1, 100.0 + 10 * i, 11.0, correlation=300 + i, stream=1, device=0))
@@ -388,7 +388,7 @@ def test_a_driver_call_may_share_its_launchs_correlation(tmp_path):
 
 
 def test_more_names_than_are_kept_lose_names_but_no_finding(tmp_path, monkeypatch):
-    monkeypatch.setattr("kineto_spyre.check.judging._NAMES", 3)
+    monkeypatch.setattr("kineto_spyre.traces.judging._NAMES", 3)
     t = Trace()
     t.kernel["ts"] = t.end["ts"] = BASE + 1.0
     (finding,) = report(tmp_path, t)["findings"]

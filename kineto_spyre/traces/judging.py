@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any, TypeGuard
 
-from kineto_spyre.check.rules import RULES
+from kineto_spyre.traces.rules import RULES
 
 _DAY = 86_400 * 10**9
 _SECOND = 10**9

@@ -7,10 +7,15 @@ import importlib.metadata
 import json
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 
-from . import _environment, _library, _plugin
+from .. import _environment, _library, _plugin
+
+SUMMARY = "say what is installed, what is registered, what would be profiled, and what is wrong"
+DESCRIPTION = (
+    "Says what is installed, what is registered and what would be profiled, and for each trouble what to do. Opens no "
+    "device and no libaiupti. Exit code: 0 if a Spyre would be profiled, 1 if not."
+)
 
 _MEANING = {
     "ours": "kineto_spyre's; traces show what happens on a Spyre",
@@ -38,18 +43,14 @@ def _row(label: str, value: object) -> None:
     print(f"  {label:<24}{value}")
 
 
-def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="kineto-spyre doctor",
-        description="Says what is installed, what is registered and what would be profiled, and for each trouble what "
-        "to do. Opens no device and no libaiupti. Exit code: 0 if a Spyre would be profiled, 1 if not.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the same as one JSON object")
     parser.add_argument(
         "--emulated", action="store_true", help="start an emulated Spyre first, and profile one kernel on it"
     )
-    options = parser.parse_args(argv)
 
+
+def run(options: argparse.Namespace) -> int:
     if options.emulated:
         _try_emulated()
     status = _plugin.status()
@@ -115,7 +116,7 @@ def _print_records(records: dict[str, object]) -> None:
 
 
 def _try_emulated() -> None:
-    from . import emulator
+    from .. import emulator
 
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     emulator.enable()

@@ -13,12 +13,13 @@ from hand_made import BASE, Trace, slice_
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kineto_spyre.check import check, main
-from kineto_spyre.check.reading import Json, Unreadable, read_trace
+from kineto_spyre.cli import main
+from kineto_spyre.traces import check
+from kineto_spyre.traces.reading import Json, Unreadable, read_trace
 
 
 def run(capsys, *arguments):
-    code = main([str(argument) for argument in arguments])
+    code = main(["check", *[str(argument) for argument in arguments]])
     out, err = capsys.readouterr()
     return code, out, err
 
@@ -188,7 +189,7 @@ def test_a_terminal_of_ascii_gets_escapes(tmp_path):
     t = Trace()
     t.op["name"], t.op["dur"] = "größe", -1.0
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "kineto_spyre.check", str(written(tmp_path, t.text()))],
+        [sys.executable, "-P", "-m", "kineto_spyre", "check", str(written(tmp_path, t.text()))],
         capture_output=True,
         env={"PYTHONIOENCODING": "ascii"},
     )
@@ -197,7 +198,8 @@ def test_a_terminal_of_ascii_gets_escapes(tmp_path):
 
 def test_it_needs_no_torch(tmp_path):
     code = (
-        "import sys; sys.modules['torch'] = None; from kineto_spyre.check import main; code = main([sys.argv[1]]);"
+        "import sys; sys.modules['torch'] = None; from kineto_spyre.cli import main;"
+        "code = main(['check', sys.argv[1]]);"
         "assert not any(name.startswith('torch.') for name in sys.modules); sys.exit(code)"
     )
     path = written(tmp_path, Trace().text())
@@ -223,7 +225,7 @@ def test_memory_does_not_grow_with_the_text(tmp_path):
         packed.writelines(plain)
     code = (
         # VmHWM, not getrusage: ru_maxrss of a child begins with what its parent, this test run, had.
-        "import re, sys; from kineto_spyre.check import check; r = check(sys.argv[1]);"
+        "import re, sys; from kineto_spyre.traces import check; r = check(sys.argv[1]);"
         "print(r['events'], r['sound'], re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1])"
     )
     for name in ("large.json", "large.json.gz"):

@@ -7,16 +7,15 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ._notices import SpyreProfilerError
+from .._notices import SpyreProfilerError
 
 if TYPE_CHECKING:
     import torch
 
-    from ._plugin import Session
-    from ._workloads import Decoder, Vision
+    from .._plugin import Session
+    from .._workloads import Decoder, Vision
 
 
 class Progress:
@@ -51,12 +50,14 @@ def _count(low: int, high: int) -> type[int]:
     return parse  # type: ignore[return-value]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="kineto-spyre demo",
-        description="Runs a model on an emulated Spyre under torch.profiler, checks its results against the CPU's, and "
-        "writes a log directory for TensorBoard.",
-    )
+SUMMARY = "run a model on an emulated Spyre under torch.profiler, and write its trace for TensorBoard"
+DESCRIPTION = (
+    "Runs a model on an emulated Spyre under torch.profiler, checks its results against the CPU's, and writes a log "
+    "directory for TensorBoard."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", default="log/demo", metavar="DIR", help="the log directory (default: %(default)s)")
     parser.add_argument(
         "--steps", type=_count(1, 100), default=6, metavar="N", help="decode or training steps (default: %(default)s)"
@@ -67,7 +68,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--train", action="store_true", help="train a small vision network instead of decoding")
     parser.add_argument("--stacks", action="store_true", help="record Python stacks and modules, for the Module view")
     parser.add_argument("--rows", type=_count(1, 1000), default=12, metavar="N", help="rows of the op table")
-    return parser
 
 
 def _results(workload: Decoder | Vision, device: str, steps: int, progress: Progress) -> list[torch.Tensor]:
@@ -121,8 +121,7 @@ def _plain(lost: object) -> str:
     return str(lost) if lost else "none"
 
 
-def main(argv: Sequence[str]) -> int:
-    options = _parser().parse_args(argv)
+def run(options: argparse.Namespace) -> int:
     out = pathlib.Path(options.out)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -138,14 +137,14 @@ def main(argv: Sequence[str]) -> int:
     import torch
     from torch.profiler import schedule, tensorboard_trace_handler
 
-    from . import emulator, last_session, profile_spyre
+    from .. import emulator, last_session, profile_spyre
 
     progress.done(torch.__version__)
     progress.stage("Starting the emulated Spyre")
     emulator.enable(devices=options.devices)
     progress.done(f"{options.devices} device{'s' if options.devices > 1 else ''}")
     progress.stage("Making the model")
-    from ._workloads import Decoder, Vision
+    from .._workloads import Decoder, Vision
 
     workload: Decoder | Vision = Vision() if options.train else Decoder()
     progress.done(f"{workload.title}, {workload.parameters():,} parameters")

@@ -1,0 +1,76 @@
+"""`kineto-spyre check`: whether a trace is true, and whether the tools that read traces can read it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+SUMMARY = "check a trace: is it whole, and can the tools that read it do so"
+DESCRIPTION = (
+    "Judges traces (Chrome JSON, plain or gzip): overlaps, kernels before their launch, orphans, absurd times, "
+    "duplicates, missing links; for a Spyre's trace also what its readers need. Exit code: 0 no fault, 1 faults, 2 a "
+    "file can't be read as a trace."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("traces", nargs="+", metavar="TRACE", help="a trace file")
+    parser.add_argument("--json", action="store_true", help="the report as JSON; an array of them for several traces")
+
+
+def run(options: argparse.Namespace) -> int:
+    from ..traces import Unreadable, check
+    from ..traces.reading import shown
+
+    watched = sys.stderr.isatty()
+    reports: list[dict[str, Any]] = []
+    for trace in options.traces:
+        try:
+            report = check(trace, _progress_bar if watched else None)
+        except Unreadable as error:
+            report = {"trace": trace, "sound": False, "unreadable": str(error)}
+        if watched:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        reports.append(report)
+        if "unreadable" in report:
+            print(f"kineto-spyre check: {shown(trace)[1:-1]} {report['unreadable']}", file=sys.stderr)
+        elif not options.json:
+            _print(_text(report))
+    if options.json:
+        _print([json.dumps(reports if len(reports) > 1 else reports[0], indent=2, default=str)])
+    return max(2 if "unreadable" in report else 0 if report["sound"] else 1 for report in reports)
+
+
+def _text(report: dict[str, Any]) -> Iterator[str]:
+    from ..traces.reading import shown
+
+    dialect = (
+        "a Spyre's trace: the contract of its readers was checked too" if report["spyre"] else "not a Spyre's trace"
+    )
+    yield f"{shown(report['trace'])[1:-1]}: {report['events']:,} events on {report['rows']} rows; {dialect}."
+    for finding in report["findings"]:
+        yield f"{finding['severity'].upper():5}  {finding['rule']}: {finding['count']:,} {finding['what']}"
+        first = finding["first"]
+        if first:
+            named = shown(first["name"]) if first.get("name") is not None else "(no name)"
+            rest = ", ".join(
+                f"{key} {shown(value)}" for key, value in first.items() if key != "name" and value is not None
+            )
+            yield f"       first: {named}{', ' if rest else ''}{rest}"
+        yield f"       means: {finding['means']}"
+        yield f"       do:    {finding['do']}"
+    faults = [finding["count"] for finding in report["findings"] if finding["severity"] == "fault"]
+    yield f"{len(faults)} kinds of fault, {sum(faults):,} in all." if faults else "Sound: no fault found."
+
+
+def _progress_bar(done: float) -> None:
+    print(f"\rreading: {done:4.0%}", end="", file=sys.stderr, flush=True)
+
+
+def _print(lines: Iterable[str]) -> None:
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    for line in lines:
+        print(line.encode(encoding, "backslashreplace").decode(encoding))
