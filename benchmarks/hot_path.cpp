@@ -73,7 +73,7 @@ struct Contender {
   virtual void produce(int producer, size_t count) = 0;
   virtual uint64_t drain() = 0;  // takes what there is, reads each record's stamp; returns how many there were
   virtual void over() {}         // after a burst: gives back what drain() still holds
-  uint64_t lost[kMaxProducers] = {};
+  uint64_t dropped[kMaxProducers] = {};
 };
 
 uint64_t sink = 0;
@@ -131,7 +131,7 @@ struct Ours : Contender {
   void produce(int producer, size_t count) override {
     emulator::RecordWriter& writer = writers[producer];
     for (size_t i = 0; i < count; ++i) {
-      if (!writer.write(sizeof(Record), [i](void* at) { fill(*static_cast<Record*>(at), i); })) ++lost[producer];
+      if (!writer.write(sizeof(Record), [i](void* at) { fill(*static_cast<Record*>(at), i); })) ++dropped[producer];
       asm volatile("" ::: "memory");
     }
   }
@@ -188,7 +188,7 @@ struct BoostSpsc : Contender {
     for (size_t i = 0; i < count; ++i) {
       Record record;
       fill(record, i);
-      if (!queues[producer]->push(record)) ++lost[producer];
+      if (!queues[producer]->push(record)) ++dropped[producer];
     }
   }
   uint64_t drain() override {
@@ -205,7 +205,7 @@ struct BoostQueue : Contender {
     for (size_t i = 0; i < count; ++i) {
       Record record;
       fill(record, i);
-      if (!queue.bounded_push(record)) ++lost[producer];
+      if (!queue.bounded_push(record)) ++dropped[producer];
     }
   }
   uint64_t drain() override {
@@ -225,7 +225,7 @@ struct Moodycamel : Contender {
     for (size_t i = 0; i < count; ++i) {
       Record record;
       fill(record, i);
-      if (!queue.enqueue(tokens[producer], record)) ++lost[producer];
+      if (!queue.enqueue(tokens[producer], record)) ++dropped[producer];
     }
   }
   uint64_t drain() override {
@@ -248,7 +248,7 @@ struct ReaderWriter : Contender {
     for (size_t i = 0; i < count; ++i) {
       Record record;
       fill(record, i);
-      if (!queues[producer].enqueue(record)) ++lost[producer];
+      if (!queues[producer].enqueue(record)) ++dropped[producer];
     }
   }
   uint64_t drain() override {
@@ -267,22 +267,22 @@ struct ReaderWriter : Contender {
 
 // A note is 16 bytes and a clock reading; here a burst is so many notes.
 struct NoteFloor : Contender {
-  struct Note {
+  struct OpEvent {
     uint64_t stamp, word;
   };
   struct alignas(64) Place {
-    Note *at, *end;
+    OpEvent *at, *end;
   };
-  std::vector<Note> memory[kMaxProducers] = {std::vector<Note>(kBurst), std::vector<Note>(kBurst)};
+  std::vector<OpEvent> memory[kMaxProducers] = {std::vector<OpEvent>(kBurst), std::vector<OpEvent>(kBurst)};
   Place places[kMaxProducers] = {};
   std::string name() const override { return "floor: 16 bytes + clock"; }
-  __attribute__((noinline)) static void store(Note* at, uint64_t id) {
+  __attribute__((noinline)) static void store(OpEvent* at, uint64_t id) {
     at->stamp = capture::fast_ticks();
     at->word = id;
   }
   void produce(int producer, size_t count) override {
-    Note* at = places[producer].at;
-    Note* const end = places[producer].end;
+    OpEvent* at = places[producer].at;
+    OpEvent* const end = places[producer].end;
     for (size_t i = 0; i < count; ++i) {
       if (at == end) [[unlikely]]
         at = memory[producer].data();
@@ -295,7 +295,7 @@ struct NoteFloor : Contender {
 
 // Notes have no live consumer: they are read when the window is closed. Each burst is a window of its own.
 struct OurNotes : Contender {
-  std::string name() const override { return "this project: note_op_begin, note_op_end"; }
+  std::string name() const override { return "this project: push_op, pop_op"; }
   void open() {
     capture::Config config;
     config.budget_bytes = 64 << 20;
@@ -308,15 +308,15 @@ struct OurNotes : Contender {
   }
   void produce(int, size_t count) override {
     for (size_t i = 0; i < count; i += 2) {
-      capture::note_op_begin(i);
-      capture::note_op_end();
+      capture::push_op(i);
+      capture::pop_op();
     }
   }
   uint64_t drain() override {
     capture::close_window();
-    const capture::Harvest harvest = capture::harvest();
+    const capture::CaptureResult capture_result = capture::take_result();
     uint64_t count = 0;
-    for (const capture::ThreadNotes& thread : harvest.threads()) count += thread.notes.size();
+    for (const capture::ThreadOpEvents& thread : capture_result.threads()) count += thread.events.size();
     return count;
   }
 };
@@ -476,7 +476,7 @@ void record_table(Producers& producers, int rounds) {
       rounds, kBurst);
   std::printf("%-44s", "");
   for (const Column& column : kColumns) std::printf("%26s", column.title);
-  std::printf("%8s\n", "lost");
+  std::printf("%8s\n", "dropped");
   for (size_t which = 0; which < contenders.size(); ++which) {
     std::printf("%-44s", contenders[which]->name().c_str());
     for (size_t c = 0; c < kCases; ++c) {
@@ -487,9 +487,9 @@ void record_table(Producers& producers, int rounds) {
       }
       std::printf("%26s", ratios.empty() ? "" : cell(median(ns[which][c]), median(ratios)).c_str());
     }
-    uint64_t lost = 0;
-    for (const uint64_t of_producer : contenders[which]->lost) lost += of_producer;
-    std::printf("%8llu\n", static_cast<unsigned long long>(lost));
+    uint64_t dropped = 0;
+    for (const uint64_t of_producer : contenders[which]->dropped) dropped += of_producer;
+    std::printf("%8llu\n", static_cast<unsigned long long>(dropped));
   }
 #ifndef HAS_BOOST
   std::printf("(boost::lockfree is left out: its headers are not installed)\n");
@@ -516,8 +516,8 @@ void note_table(Producers& producers, int rounds) {
         if (is_ours) {
           ours.open();
           producers.run(active, [](int) {  // a thread's first note finds its place; it is not what is measured
-            capture::note_op_begin(1);
-            capture::note_op_end();
+            capture::push_op(1);
+            capture::pop_op();
           });
         }
         each[is_ours] = burst(producers, is_ours ? static_cast<Contender&>(ours) : floor, active, kIdle, &delivered);
@@ -557,7 +557,7 @@ void off_table(Producers& producers, int rounds) {
     for (int turn = 0; turn < 2; ++turn) {
       const bool ours = (turn + round + 2) % 2 == 1;
       // One loop for both: where a loop lies in the program can cost more than what is measured.
-      void (*const call)(uint64_t) = ours ? capture::note_op_begin : bare;
+      void (*const call)(uint64_t) = ours ? capture::push_op : bare;
       each[ours] = producers.run(1, [call](int) {
         for (size_t i = 0; i < kCalls; ++i) call(i);
       }) / kCalls;
@@ -568,9 +568,9 @@ void off_table(Producers& producers, int rounds) {
     ratios.push_back(each[1] / each[0]);
   }
   std::printf(
-      "\nOff: a function that loads and branches, and note_op_begin() with no profiler running; ns a call.\n\n");
+      "\nOff: a function that loads and branches, and push_op() with no profiler running; ns a call.\n\n");
   std::printf("%-44s%26.2f\n%-44s%19.2f (%.2f)\n", "a bare load and branch", median(bare_ns),
-              "this project: note_op_begin, off", median(ours_ns), median(ratios));
+              "this project: push_op, off", median(ours_ns), median(ratios));
 }
 
 // One record after the caches were filled with something else: percentiles of single costs, the clock's own included.
@@ -590,7 +590,7 @@ void cold_table(Producers& producers, int samples) {
     const auto thrash = [&] {
       for (size_t i = 0; i < other.size(); i += 64) other[i] = static_cast<uint8_t>(other[i] + 1);
     };
-    capture::note_op_begin(1);
+    capture::push_op(1);
     for (Contender* contender : contenders) contender->produce(0, 1);  // the first one finds its place
     note_floor.produce(0, 1);
     for (int sample = 0; sample < samples; ++sample) {
@@ -608,7 +608,7 @@ void cold_table(Producers& producers, int samples) {
         if (which == 0) {
           note_floor.produce(0, 1);
         } else {
-          capture::note_op_begin(1);
+          capture::push_op(1);
         }
         note_ns[which].push_back(static_cast<double>(capture::fast_ticks() - before));
       }
@@ -638,7 +638,7 @@ void cold_table(Producers& producers, int samples) {
   };
   for (int which = 0; which < 3; ++which) row(contenders[which]->name(), ns[which], ns[0]);
   row("floor: 16 bytes + clock", note_ns[0], note_ns[0]);
-  row("this project: note_op_begin", note_ns[1], note_ns[0]);
+  row("this project: push_op", note_ns[1], note_ns[0]);
 }
 
 }  // namespace

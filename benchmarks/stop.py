@@ -99,7 +99,7 @@ class Bench:
         stop = json.loads(_C.status_json())["last_stop"]
         captured = json.loads(_C.last_session_json())
         counts = captured["captured"]
-        assert counts["kernel"] == self.pairs and captured["lost"] == 0 and captured["unlinked"] == 0, captured
+        assert counts["kernel"] == self.pairs and captured["dropped"] == 0 and captured["unlinked"] == 0, captured
         timings = self.finish(prof, result)
         timings["processTrace"] = (stop["reading_ns"] + stop["handing_over_ns"]) / stop["records"]
         timings["  of it: records to trace"] = stop["reading_ns"] / stop["records"]

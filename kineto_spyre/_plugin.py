@@ -275,9 +275,9 @@ def last_session() -> Session | None:
     details: dict[str, Any] = json.loads(text)
     return Session(
         captured=details["captured"],
-        refused=details["refused"],
-        lost=details["lost"],
-        outside=details["outside"],
+        refused=details["invalid"],
+        lost=details["dropped"],
+        outside=details["out_of_window"],
         overlaps=details["overlaps"],
         clock=details["clock"],
         warnings=details["warnings"],

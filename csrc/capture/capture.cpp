@@ -1,7 +1,7 @@
 // One capture of a process: its states, its helper thread, what happens to it in a fork.
 //
 //   prepare()  idle -> armed        open_window()  armed -> recording        close_window()  recording -> closed
-//   harvest(), abandon()  any of the three -> idle
+//   take_result(), abandon()  any of the three -> idle
 //
 // Control (the above) is one thread at a time: a compare-and-swap to `busy` keeps others out, and says so, instead of
 // making them wait. No lock exists, so none can be held across a fork.
@@ -10,13 +10,13 @@
 // take the capture away first unlinks it, then waits until the room is empty: a callback that counted itself in before
 // is waited for, one that did so after finds nothing.
 //
-//    callback                          harvest()
+//    callback                          take_result()
 //    visitors += 1   (seq_cst)         current = null     (seq_cst)
 //    c = current     (seq_cst)         wait until visitors == 0 (seq_cst; acquire: partner of the release below)
 //    use c                             c is ours alone
 //    visitors -= 1   (release)
 //
-// Buffers that libaiupti still holds at the harvest stay in memory, for it may write to them any time, and are watched
+// Buffers that libaiupti still holds at the end stay in memory, for it may write to them any time, and are watched
 // for in the attic, where a late completion finds them. What came home is freed at the next prepare().
 #include "capture/capture.h"
 
@@ -31,7 +31,7 @@
 #include <utility>
 
 #include "capture/clock.h"
-#include "capture/notes.h"
+#include "capture/op_events.h"
 #include "capture/pool.h"
 
 namespace kineto_spyre::capture {
@@ -46,18 +46,18 @@ constexpr timespec kNap{0, 4'000'000};
 }  // namespace
 
 // A capture is what is harvested from the start: nothing has to be allocated when it ends.
-struct Harvest::Impl {
+struct CaptureResult::Impl {
   Config config;
   uintptr_t number = 0;  // of the capture, in this process
   Pool* pool = nullptr;
-  std::unique_ptr<NoteStore> notes;  // until they are collected
+  std::unique_ptr<OpEventStore> notes;  // until they are collected
   ClockPoint opened{};
   ClockPoint closed{};
-  std::atomic<uint64_t> requests_refused{0};
+  std::atomic<uint64_t> requests_without_buffer{0};
   std::atomic<uint64_t> oversized{0};
 
-  std::vector<ThreadNotes> threads;
-  Losses losses;
+  std::vector<ThreadOpEvents> threads;
+  Drops drops;
   double clock_error_ns = 0;
 
   ~Impl();
@@ -65,7 +65,7 @@ struct Harvest::Impl {
 
 namespace {
 
-using Capture = Harvest::Impl;
+using Capture = CaptureResult::Impl;
 
 enum class Phase : uint32_t { kIdle, kBusy, kArmed, kRecording, kClosed };
 
@@ -81,8 +81,8 @@ constinit std::atomic<uint64_t> late_completions{0};
 
 // Pools of past captures: buffers may still come home to them.
 struct AtticPlace {
-  std::atomic<Pool*> pool{nullptr};    // put here by control; taken away by the harvest's end, or by control later
-  std::atomic<bool> abandoned{false};  // its harvest is gone: once all buffers are home it may be freed
+  std::atomic<Pool*> pool{nullptr};    // put here by control; taken away by the end of its CaptureResult, or by control later
+  std::atomic<bool> abandoned{false};  // its CaptureResult is gone: once all buffers are home it may be freed
 };
 constinit std::array<AtticPlace, 64> attic;
 
@@ -137,7 +137,7 @@ void start_helper(const Capture& capture) noexcept {
 // nothing is freed: a thread that no longer exists may have been in the middle of using it.
 
 void in_child() noexcept {
-  forget_notes_after_fork();
+  forget_op_events_after_fork();
   current.store(nullptr, std::memory_order_relaxed);
   owned = nullptr;
   visitors.store(0, std::memory_order_relaxed);
@@ -170,7 +170,7 @@ void put_in_attic(Pool* pool) noexcept {
 void sweep_attic() noexcept {
   for (AtticPlace& place : attic) {
     Pool* pool = place.pool.load(std::memory_order_relaxed);
-    // Acquire: what the harvest's end did to the pool; partner is the release in ~Impl().
+    // Acquire: what the end of its CaptureResult did to the pool; partner is the release in ~Impl().
     if (pool == nullptr || !place.abandoned.load(std::memory_order_acquire) || pool->stranded() != 0) continue;
     place.pool.store(nullptr, std::memory_order_seq_cst);
     wait_for_visitors();
@@ -197,7 +197,7 @@ bool take_phase_of_capture() noexcept {
 }
 
 void close(Capture& capture) noexcept {
-  close_notes();
+  close_op_events();
   capture.closed = clock_point();
 }
 
@@ -207,8 +207,8 @@ std::unique_ptr<Capture> make_capture(const Config& config, std::string* error) 
   capture->config = config;
   capture->pool = new Pool;
   if (!capture->pool->map(config.budget_bytes, config.buffer_bytes, error)) return nullptr;
-  if (config.op_notes && prepare_notes()) {
-    capture->notes = std::make_unique<NoteStore>();
+  if (config.op_events && prepare_op_events()) {
+    capture->notes = std::make_unique<OpEventStore>();
     if (!capture->notes->map(std::max(config.budget_bytes / 4, kNotesAhead), error)) return nullptr;
   }
   return capture;
@@ -257,11 +257,11 @@ void open_window() {
   if (!take_phase(Phase::kArmed)) return;
   Capture& capture = *owned;
   capture.pool->take_returned([&](uint32_t index, const Buffer&) { capture.pool->recycle(index); });
-  capture.requests_refused.store(0, std::memory_order_relaxed);
+  capture.requests_without_buffer.store(0, std::memory_order_relaxed);
   capture.oversized.store(0, std::memory_order_relaxed);
-  take_homeless_notes();
+  take_unattributed_drops();
   capture.opened = clock_point();
-  if (capture.notes) open_notes(capture.notes.get());
+  if (capture.notes) open_op_events(capture.notes.get());
   phase.store(Phase::kRecording);
 }
 
@@ -271,29 +271,29 @@ void close_window() {
   phase.store(Phase::kClosed);
 }
 
-Harvest harvest() {
+CaptureResult take_result() {
   if (!take_phase_of_capture()) return {};
   std::unique_ptr<Capture> capture = take_capture();
-  Losses& losses = capture->losses;
-  losses.requests_refused = capture->requests_refused.load(std::memory_order_relaxed);
-  losses.oversized = capture->oversized.load(std::memory_order_relaxed);
-  losses.unknown_buffers = unknown_buffers.exchange(0, std::memory_order_relaxed);
-  losses.late_completions = late_completions.exchange(0, std::memory_order_relaxed);
-  losses.buffers_kept = capture->pool->stranded();
-  losses.notes_lost = take_homeless_notes();
+  Drops& drops = capture->drops;
+  drops.requests_without_buffer = capture->requests_without_buffer.load(std::memory_order_relaxed);
+  drops.oversized = capture->oversized.load(std::memory_order_relaxed);
+  drops.unknown_buffers = unknown_buffers.exchange(0, std::memory_order_relaxed);
+  drops.late_completions = late_completions.exchange(0, std::memory_order_relaxed);
+  drops.buffers_not_returned = capture->pool->stranded();
+  drops.op_events_dropped = take_unattributed_drops();
   if (capture->notes) {
-    losses.notes_lost += capture->notes->lost();
+    drops.op_events_dropped += capture->notes->dropped();
     const TickConverter clock(capture->opened, capture->closed);
     capture->clock_error_ns = clock.error_ns();
     try {
       capture->threads = capture->notes->collect(clock);
     } catch (const std::bad_alloc&) {
-      losses.notes_lost += capture->notes->count();
+      drops.op_events_dropped += capture->notes->count();
     }
     capture->notes.reset();
   }
   phase.store(Phase::kIdle);
-  return Harvest(capture.release());
+  return CaptureResult(capture.release());
 }
 
 void abandon() {
@@ -314,7 +314,7 @@ void on_buffer_requested(uint8_t** buffer, size_t* size, size_t* max_records) no
   const Visit visit;
   Capture* capture = current.load(std::memory_order_seq_cst);
   const Buffer lent = capture != nullptr ? capture->pool->lend() : Buffer{};
-  if (capture != nullptr && lent.data == nullptr) capture->requests_refused.fetch_add(1, std::memory_order_relaxed);
+  if (capture != nullptr && lent.data == nullptr) capture->requests_without_buffer.fetch_add(1, std::memory_order_relaxed);
   if (buffer != nullptr) *buffer = lent.data;
   if (size != nullptr) *size = lent.size;
   if (max_records != nullptr) *max_records = capture != nullptr ? capture->config.max_records : 0;
@@ -341,7 +341,7 @@ void on_buffer_completed(uint8_t* buffer, size_t /*size*/, size_t valid) noexcep
 // ---------------------------------------------------------------------------------------------------------------------
 // What was harvested.
 
-Harvest::Impl::~Impl() {
+CaptureResult::Impl::~Impl() {
   if (pool == nullptr) return;
   AtticPlace* mine = nullptr;  // none, if the capture never began, or in a child of a fork
   for (AtticPlace& place : attic) {
@@ -360,29 +360,29 @@ Harvest::Impl::~Impl() {
   }
 }
 
-void Harvest::Delete::operator()(Impl* impl) const { delete impl; }
+void CaptureResult::Delete::operator()(Impl* impl) const { delete impl; }
 
-Harvest::Harvest() = default;
-Harvest::Harvest(Impl* impl) : impl_(impl) {}
-Harvest::Harvest(Harvest&&) noexcept = default;
-Harvest& Harvest::operator=(Harvest&&) noexcept = default;
-Harvest::~Harvest() = default;
+CaptureResult::CaptureResult() = default;
+CaptureResult::CaptureResult(Impl* impl) : impl_(impl) {}
+CaptureResult::CaptureResult(CaptureResult&&) noexcept = default;
+CaptureResult& CaptureResult::operator=(CaptureResult&&) noexcept = default;
+CaptureResult::~CaptureResult() = default;
 
-std::span<const Buffer> Harvest::buffers() const { return impl_ ? impl_->pool->buffers() : std::span<const Buffer>(); }
+std::span<const Buffer> CaptureResult::buffers() const { return impl_ ? impl_->pool->buffers() : std::span<const Buffer>(); }
 
-std::span<const ThreadNotes> Harvest::threads() const {
-  return impl_ ? std::span<const ThreadNotes>(impl_->threads) : std::span<const ThreadNotes>();
+std::span<const ThreadOpEvents> CaptureResult::threads() const {
+  return impl_ ? std::span<const ThreadOpEvents>(impl_->threads) : std::span<const ThreadOpEvents>();
 }
 
-const Losses& Harvest::losses() const {
-  static constexpr Losses kNone{};
-  return impl_ ? impl_->losses : kNone;
+const Drops& CaptureResult::drops() const {
+  static constexpr Drops kNone{};
+  return impl_ ? impl_->drops : kNone;
 }
 
-double Harvest::clock_error_ns() const { return impl_ ? impl_->clock_error_ns : 0; }
+double CaptureResult::clock_error_ns() const { return impl_ ? impl_->clock_error_ns : 0; }
 
-void Harvest::forget_notes() {
-  if (impl_) std::vector<ThreadNotes>().swap(impl_->threads);
+void CaptureResult::free_op_events() {
+  if (impl_) std::vector<ThreadOpEvents>().swap(impl_->threads);
 }
 
 }  // namespace kineto_spyre::capture

@@ -5,7 +5,7 @@
 //
 // libaiupti's callbacks carry no context pointer, so there is one capture a process at a time. Its life:
 //
-//   prepare() -> [armed: warm-up] -> open_window() -> [recording] -> close_window() -> harvest() -> idle
+//   prepare() -> [armed: warm-up] -> open_window() -> [recording] -> close_window() -> take_result() -> idle
 //                                                                 \-> abandon() -> idle
 //
 // Clock: nanoseconds since the Unix epoch (CLOCK_REALTIME), the one that Kineto and libaiupti's host records use.
@@ -24,7 +24,7 @@ struct Config {
   size_t budget_bytes = size_t{1} << 30;  // all buffers of a session together; notes may have a quarter more
   size_t buffer_bytes = 256 << 10;        // one buffer lent to libaiupti: 1,129 compute records
   size_t max_records = 0;                 // in one buffer; 0: as many as fit
-  bool op_notes = true;
+  bool op_events = true;
 };
 
 // A buffer that came back: records from data to data + valid.
@@ -34,49 +34,49 @@ struct Buffer {
   size_t valid;
 };
 
-enum class NoteKind : uint8_t { kOpBegin, kOpEnd, kUserBegin, kUserEnd };
+enum class OpEventKind : uint8_t { kPushOp, kPopOp, kPushRange, kPopRange };
 
 // An edge of an op (PyTorch's correlation id) or of a record_function range (user id), on one thread.
-struct Note {
-  int64_t ns;   // since the Unix epoch; at most Harvest::clock_error_ns() wrong
+struct OpEvent {
+  int64_t ns;   // since the Unix epoch; at most CaptureResult::clock_error_ns() wrong
   uint64_t id;  // below 2^61; 0 for an end: an end closes the innermost open begin of its thread
-  NoteKind kind;
+  OpEventKind kind;
 };
 
-struct ThreadNotes {
+struct ThreadOpEvents {
   int32_t tid;              // gettid() of the thread
-  uint64_t lost = 0;        // edges for which there was no room: all that came after `notes`
-  std::vector<Note> notes;  // in the order in which the thread made them, without a gap
+  uint64_t dropped = 0;        // edges for which there was no room: all that came after `notes`
+  std::vector<OpEvent> events;  // in the order in which the thread made them, without a gap
 };
 
 // Whatever the capture could not keep or would not accept.
-struct Losses {
-  uint64_t requests_refused = 0;  // libaiupti asked for a buffer and there was none
+struct Drops {
+  uint64_t requests_without_buffer = 0;  // libaiupti asked for a buffer and there was none
   uint64_t unknown_buffers = 0;   // completion of a buffer that is not lent
-  uint64_t late_completions = 0;  // completion after the harvest of its session
+  uint64_t late_completions = 0;  // completion after take_result() of its session
   uint64_t oversized = 0;         // valid size beyond the size: read up to the size
-  uint64_t notes_lost = 0;        // op edges, of all threads
-  uint64_t buffers_kept = 0;      // lent and not given back by the harvest: what they hold is not known
+  uint64_t op_events_dropped = 0;        // op edges, of all threads
+  uint64_t buffers_not_returned = 0;      // lent and not given back by take_result(): what they hold is not known
 };
 
 // Everything that one session captured, and its owner: the buffers live until this is destroyed.
-class Harvest {
+class CaptureResult {
  public:
-  Harvest();
-  Harvest(Harvest&&) noexcept;
-  Harvest& operator=(Harvest&&) noexcept;
-  ~Harvest();
+  CaptureResult();
+  CaptureResult(CaptureResult&&) noexcept;
+  CaptureResult& operator=(CaptureResult&&) noexcept;
+  ~CaptureResult();
 
   std::span<const Buffer> buffers() const;  // in the order in which they were completed
-  std::span<const ThreadNotes> threads() const;
-  const Losses& losses() const;
+  std::span<const ThreadOpEvents> threads() const;
+  const Drops& drops() const;
   // What the reading of the clocks adds to the time of a note, at most.
   double clock_error_ns() const;
   // Frees the notes; threads() is empty from then on.
-  void forget_notes();
+  void free_op_events();
 
   struct Impl;
-  explicit Harvest(Impl* impl);
+  explicit CaptureResult(Impl* impl);
 
  private:
   struct Delete {
@@ -93,15 +93,15 @@ Config config_from_environment(size_t kineto_mb, std::string* warning);
 // Allocates and touches what a session needs. False, with a sentence in *error, if there is no memory or another
 // capture is under way.
 bool prepare(const Config& config, std::string* error);
-// Warm-up is over: buffers that came back so far are lent again, their records forgotten, losses count from here.
+// Warm-up is over: buffers that came back so far are lent again, their records forgotten, drops count from here.
 void open_window();
 // No note is made after this. Those that were made are all kept: a thread in the middle of one is waited for.
 void close_window();
 // Call after libaiupti was flushed. Waits for callbacks that are still running, then takes everything. Nothing without
 // a capture, or in a child that was forked from under it.
-Harvest harvest();
+CaptureResult take_result();
 void abandon();
-// From prepare() to harvest() or abandon().
+// From prepare() to take_result() or abandon().
 bool armed();
 
 // The callbacks for aiuptiActivityRegisterCallbacks. Any thread, any order, any time.
@@ -109,9 +109,9 @@ void on_buffer_requested(uint8_t** buffer, size_t* size, size_t* max_records) no
 void on_buffer_completed(uint8_t* buffer, size_t size, size_t valid) noexcept;
 
 // The notes of the calling thread. Off: one relaxed load and a branch.
-void note_op_begin(uint64_t id) noexcept;
-void note_op_end() noexcept;
-void note_user_begin(uint64_t id) noexcept;
-void note_user_end() noexcept;
+void push_op(uint64_t id) noexcept;
+void pop_op() noexcept;
+void push_range(uint64_t id) noexcept;
+void pop_range() noexcept;
 
 }  // namespace kineto_spyre::capture

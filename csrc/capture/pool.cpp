@@ -42,7 +42,7 @@ void Pool::seal() noexcept {
     keep = state == kReturned ? begin + piece.valid : end;
   });
   records_.forget(keep, records_.size());
-  for (Reserve* reserve : {&records_, &cells_, &index_}) reserve->keep_on_fork();
+  for (PrefaultedRegion* reserve : {&records_, &cells_, &index_}) reserve->keep_on_fork();
 }
 
 void Pool::drop_records() noexcept {

@@ -21,13 +21,13 @@
 //          |                                     recycle(): whoever took it by take_returned()              |
 //          +------------------------------------------------------------------------------------------------+
 //
-// lent -> anything is a compare-and-swap: of two completions of one buffer one is refused, as is the completion of an
+// lent -> anything is a compare-and-swap: of two completions of one buffer one is rejected, as is the completion of an
 // address that was never lent. Whoever moves a descriptor into a state owns its plain fields until the next list makes
 // them somebody else's: free_ (a stack, see index_stack.h) or returned_.
 //
 // returned_ is a list that many threads push to and one reader empties at once, with one exchange. It can't fill up,
 // since each buffer is on it at most once; it has no ABA, since nothing but everything is ever taken from it. What can
-// run out is buffers, and then lend() says so: the newest records are lost, and whoever asked counts them.
+// run out is buffers, and then lend() says so: the newest records are dropped, and whoever asked counts them.
 //
 // No function on the way of a record allocates, locks, waits for another thread or calls the kernel.
 #pragma once
@@ -41,7 +41,7 @@
 
 #include "capture/capture.h"
 #include "capture/index_stack.h"
-#include "capture/reserve.h"
+#include "capture/prefaulted_region.h"
 
 namespace kineto_spyre::capture {
 
@@ -79,7 +79,7 @@ class Pool {
     uint32_t index = free_.pop(successors());
     if (index == IndexStack::kNone) {
       const size_t offset = records_.take();
-      if (offset == Reserve::kEnd) return {nullptr, 0, 0};
+      if (offset == PrefaultedRegion::kEnd) return {nullptr, 0, 0};
       index = static_cast<uint32_t>(offset / kGranule);
       cell(index).size = static_cast<uint32_t>(buffer_bytes_);
     }
@@ -189,9 +189,9 @@ class Pool {
   template <class Visitor>
   void for_each(Visitor visit) const noexcept;
 
-  Reserve records_;
-  Reserve cells_;
-  Reserve index_;  // of what was sealed: a table, here so that nothing has to be allocated at the end
+  PrefaultedRegion records_;
+  PrefaultedRegion cells_;
+  PrefaultedRegion index_;  // of what was sealed: a table, here so that nothing has to be allocated at the end
   size_t buffer_bytes_ = 0;
   size_t sealed_ = 0;
   alignas(64) IndexStack free_;

@@ -65,11 +65,11 @@ trace::ItemStore::Block Arena::allocate() {
 }
 
 const Arena& Activity::arena() const { return *Arena::Chunk::of(this).arena; }
-const trace::Lane& Activity::lane() const { return arena().trace.lanes[item.lane]; }
+const trace::Track& Activity::track() const { return arena().trace.tracks[item.track]; }
 bool Activity::host() const { return item.kind == Kind::kRuntime || item.kind == Kind::kDriver; }
 
-int64_t Activity::deviceId() const { return lane().process; }
-int64_t Activity::resourceId() const { return lane().tid; }
+int64_t Activity::deviceId() const { return track().process; }
+int64_t Activity::resourceId() const { return track().tid; }
 trace::Times Activity::times() const {
   const trace::Times own{static_cast<int64_t>(aiupti::start(item.record)),
                          static_cast<int64_t>(aiupti::end(item.record))};
@@ -142,10 +142,10 @@ const std::string Activity::name() const {
 namespace {
 
 template <class R>
-void add_device_work(JsonObject& json, const R& record, const Item& item, const trace::Lane& lane) {
+void add_device_work(JsonObject& json, const R& record, const Item& item, const trace::Track& track) {
   json.number("device", uint64_t{aiupti::device_id(record)});
   if (const auto context = aiupti::context_id(record)) json.text("context", std::to_string(*context));
-  if (item.kind != Kind::kMemory) json.number("stream", lane.tid);
+  if (item.kind != Kind::kMemory) json.number("stream", track.tid);
   json.number("correlation", uint64_t{item.id});
 }
 
@@ -172,7 +172,7 @@ const std::string Activity::metadataJson() const {
   switch (item.kind) {
     case Kind::kCompute: {
       const auto& record = *aiupti::as<AIUpti_ActivityCompute>(item.record);
-      add_device_work(json, record, item, lane());
+      add_device_work(json, record, item, track());
       if (const auto queued = aiupti::queued(record)) json.number("queued", *queued);
       if (const auto submitted = aiupti::submitted(record)) json.number("submitted", *submitted);
       if (const auto memory = aiupti::local_memory_total(record)) json.number("local memory total", *memory);
@@ -183,20 +183,20 @@ const std::string Activity::metadataJson() const {
     case Kind::kMemcpy:
     case Kind::kMemcpy2: {
       const auto& record = *aiupti::as<AIUpti_ActivityMemcpy>(item.record);
-      add_device_work(json, record, item, lane());
+      add_device_work(json, record, item, track());
       add_bytes(json, record);
       add_cycles(json, record);
       break;
     }
     case Kind::kMemset: {
       const auto& record = *aiupti::as<AIUpti_ActivityMemset>(item.record);
-      add_device_work(json, record, item, lane());
+      add_device_work(json, record, item, track());
       add_bytes(json, record);
       break;
     }
     case Kind::kMemory: {
       const auto& record = *aiupti::as<AIUpti_ActivityMemory>(item.record);
-      add_device_work(json, record, item, lane());
+      add_device_work(json, record, item, track());
       add_bytes(json, record);
       if (const auto address = aiupti::address(record)) json.number("address", *address);
       break;
@@ -227,7 +227,7 @@ const std::string Activity::metadataJson() const {
 // profiler's own ProfilerStep# is a range like any other.
 const std::string Range::metadataJson() const {
   JsonObject json;
-  json.text("stream", lane_.name + ", level " + std::to_string(span_.level));
+  json.text("stream", track_.name + ", level " + std::to_string(span_.level));
   return std::move(json).members();
 }
 

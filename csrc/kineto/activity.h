@@ -4,13 +4,13 @@
 //   +-------------+--------------+--------------+ ...
 //   | Arena* (32) | Activity (32)| Activity (32)|
 //   +-------------+--------------+--------------+
-//                 | vtable 8 | record 8 | link 8 | id 4 | lane 2 | kind 1 | flags 1 |
+//                 | vtable 8 | record 8 | link 8 | id 4 | track 2 | kind 1 | flags 1 |
 //
 // An activity reads its record in place, in the buffer that libaiupti filled; names and metadata are made when someone
 // asks, which is when the trace is written. What an activity shares with others (rows) it finds through its chunk.
 //
 // Kineto keeps bare pointers to activities until the trace is freed. It owns GenericTraceActivity objects, so the arena
-// is one: it goes into the trace buffer of the session, and with it live the chunks, the ranges and the harvest.
+// is one: it goes into the trace buffer of the session, and with it live the chunks, the ranges and the CaptureResult.
 #pragma once
 
 #include <GenericTraceActivity.h>
@@ -52,7 +52,7 @@ class Activity final : public libkineto::ITraceActivity {
  private:
   bool host() const;
   trace::Times times() const;
-  const trace::Lane& lane() const;
+  const trace::Track& track() const;
   const Arena& arena() const;
 };
 static_assert(sizeof(Activity) <= 32);
@@ -60,10 +60,10 @@ static_assert(sizeof(Activity) <= 32);
 // The device work of one record_function range on one stream.
 class Range final : public libkineto::ITraceActivity {
  public:
-  Range(const trace::Span& span, const trace::Lane& lane, const ITraceActivity* annotation)
-      : span_(span), lane_(lane), annotation_(annotation) {}
-  int64_t deviceId() const override { return lane_.process; }
-  int64_t resourceId() const override { return lane_.tid; }
+  Range(const trace::Span& span, const trace::Track& track, const ITraceActivity* annotation)
+      : span_(span), track_(track), annotation_(annotation) {}
+  int64_t deviceId() const override { return track_.process; }
+  int64_t resourceId() const override { return track_.tid; }
   int32_t getThreadId() const override { return 0; }
   int64_t timestamp() const override { return span_.start + margin(); }
   int64_t duration() const override { return span_.end - span_.start - 2 * margin(); }
@@ -84,7 +84,7 @@ class Range final : public libkineto::ITraceActivity {
   int64_t margin() const { return span_.end - span_.start >= 2 ? 1 : 0; }
 
   const trace::Span& span_;
-  const trace::Lane& lane_;
+  const trace::Track& track_;
   const ITraceActivity* annotation_;
 };
 
@@ -93,7 +93,7 @@ class Arena final : public libkineto::GenericTraceActivity, public trace::ItemSt
   Arena();
   ~Arena() override;
 
-  capture::Harvest harvest;
+  capture::CaptureResult capture_result;
   trace::Trace trace;
   std::vector<Range> ranges;
 

@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "kineto/markers.h"
+#include "kineto/profiler_stubs.h"
 #include "kineto/profiler.h"
 #include "trace/text.h"
 
@@ -75,7 +75,7 @@ std::string Plugin::register_factory(bool override) {
     made_ = true;
     return std::make_unique<Profiler>();
   });
-  register_markers();
+  register_profiler_stubs();
   return factory();
 }
 

@@ -67,11 +67,11 @@ libkineto::DeviceInfo device_info(uint32_t device) {
 
 // An aggregate from PyTorch 2.13 on; before, it had a constructor that takes its members in another order.
 template <class Info = libkineto::ResourceInfo>
-Info resource_info(const trace::Lane& lane) {
+Info resource_info(const trace::Track& track) {
   if constexpr (std::is_aggregate_v<Info>) {
-    return {.id = lane.tid, .sortIndex = lane.sort, .deviceId = lane.process, .name = lane.name};
+    return {.id = track.tid, .sortIndex = track.sort, .deviceId = track.process, .name = track.name};
   } else {
-    return {lane.process, lane.tid, lane.sort, lane.name};
+    return {track.process, track.tid, track.sort, track.name};
   }
 }
 
@@ -256,11 +256,11 @@ void Session::stop() {
     Plugin::get().flush(*library_, environment_.flush_timeout_ms, &error);
     if (!error.empty()) warnings_.push_back(error);
     const uint64_t after = dropped();
-    lost_ = dropped_resets_ || after < dropped_before_ ? after : after - dropped_before_;
+    dropped_ = dropped_resets_ || after < dropped_before_ ? after : after - dropped_before_;
   });
   guarded("take what was recorded", [&] {
-    harvest_ = capture::harvest();
-    losses_ = harvest_.losses();
+    capture_result_ = capture::take_result();
+    drops_ = capture_result_.drops();
   });
 }
 
@@ -272,30 +272,30 @@ void Session::make() {
   auto arena = std::make_unique<Arena>();
   guarded("read what was recorded", [&] {
     if (!recorded) return;
-    arena->harvest = std::move(harvest_);
-    arena->trace = trace::make_trace({arena->harvest.buffers(), arena->harvest.threads(), library_->next_record},
+    arena->capture_result = std::move(capture_result_);
+    arena->trace = trace::make_trace({arena->capture_result.buffers(), arena->capture_result.threads(), library_->next_record},
                                      options_, *arena);
-    arena->harvest.forget_notes();
+    arena->capture_result.free_op_events();
   });
   arena_ = std::move(arena);
   guarded("report what was recorded", [&] {
-    if (lost_ != 0 || losses_.requests_refused != 0) {
-      warnings_.push_back(std::to_string(lost_) +
+    if (dropped_ != 0 || drops_.requests_without_buffer != 0) {
+      warnings_.push_back(std::to_string(dropped_) +
                           " record(s) were lost, for the buffers were full. "
                           "KINETO_SPYRE_BUFFER_MB sets how much memory a session may use.");
     }
-    if (losses_.notes_lost != 0) {
-      warnings_.push_back(std::to_string(losses_.notes_lost) +
+    if (drops_.op_events_dropped != 0) {
+      warnings_.push_back(std::to_string(drops_.op_events_dropped) +
                           " op edge(s) were lost for want of room, so some device "
                           "work has no op. KINETO_SPYRE_BUFFER_MB sets how much memory a session may use.");
     }
-    if (losses_.unknown_buffers + losses_.late_completions + losses_.oversized != 0) {
-      warnings_.push_back("libaiupti gave back " + std::to_string(losses_.unknown_buffers) + " unknown buffer(s), " +
-                          std::to_string(losses_.late_completions) + " too late and " +
-                          std::to_string(losses_.oversized) + " with more in them than they hold.");
+    if (drops_.unknown_buffers + drops_.late_completions + drops_.oversized != 0) {
+      warnings_.push_back("libaiupti gave back " + std::to_string(drops_.unknown_buffers) + " unknown buffer(s), " +
+                          std::to_string(drops_.late_completions) + " too late and " +
+                          std::to_string(drops_.oversized) + " with more in them than they hold.");
     }
-    if (losses_.buffers_kept != 0) {
-      warnings_.push_back("libaiupti did not give back " + std::to_string(losses_.buffers_kept) +
+    if (drops_.buffers_not_returned != 0) {
+      warnings_.push_back("libaiupti did not give back " + std::to_string(drops_.buffers_not_returned) +
                           " buffer(s); the records in them are missing.");
     }
     std::ranges::copy(arena_->trace.warnings, std::back_inserter(warnings_));
@@ -310,9 +310,9 @@ std::string Session::report() const {
   for (size_t i = 0; i < trace::kCategories; ++i) {
     captured.number(trace::category_name(static_cast<Category>(i)), trace.captured[i]);
   }
-  JsonObject refused;
-  for (size_t i = 0; i < trace::kRefusals; ++i) {
-    if (trace.refused[i] != 0) refused.number(trace::refusal_name(static_cast<trace::Refusal>(i)), trace.refused[i]);
+  JsonObject invalid;
+  for (size_t i = 0; i < trace::kInvalidReasons; ++i) {
+    if (trace.invalid[i] != 0) invalid.number(trace::invalid_reason_name(static_cast<trace::InvalidReason>(i)), trace.invalid[i]);
   }
   JsonObject clocks;
   for (const trace::Clock& clock : trace.clocks) {
@@ -352,12 +352,12 @@ std::string Session::report() const {
   } else {
     json.raw("library", "null");
   }
-  json.number("walked", trace.walked).raw("captured", captured.str()).raw("refused", refused.str());
-  json.number("lost", lost_).number("outside", trace.outside).number("not_requested", trace.not_requested);
+  json.number("records_read", trace.records_read).raw("captured", captured.str()).raw("invalid", invalid.str());
+  json.number("dropped", dropped_).number("out_of_window", trace.out_of_window).number("not_requested", trace.not_requested);
   json.number("overlaps", trace.overlaps).number("before_launch", trace.early).number("unlinked", trace.unlinked);
   json.number("long_kernels", trace.long_kernels).number("unknown_calls", trace.unknown_calls);
-  json.number("broken_walks", trace.broken_walks).number("op_edges_lost", losses_.notes_lost);
-  json.number("late_buffers", losses_.late_completions).number("unknown_buffers", losses_.unknown_buffers);
+  json.number("unfinished_reads", trace.unfinished_reads).number("op_events_dropped", drops_.op_events_dropped);
+  json.number("late_buffers", drops_.late_completions).number("unknown_buffers", drops_.unknown_buffers);
   json.raw("clock", clocks.str()).raw("devices", '[' + devices + ']').raw("records", records.str());
   json.number("window_begin_ns", options_.window_begin).number("window_end_ns", options_.window_end);
   json.raw("warnings", '[' + warnings + ']');
@@ -381,10 +381,10 @@ void Session::processTrace(libkineto::ActivityLogger& logger, libkineto::getLink
     // An op is looked up once, and only if work was launched from it. Only ids that PyTorch pushed are looked up: to
     // Kineto, 0 is an id like any other. An op that was looked up has its activity in place of its id.
     std::vector<bool> looked_up(trace.ops.size());
-    std::vector<char> shown(trace.lanes.size());
+    std::vector<char> shown(trace.tracks.size());
     arena_->each_activity([&](Activity& activity) {
       trace::Item& item = activity.item;
-      if (item.has(trace::Item::kDropped)) return;
+      if (item.has(trace::Item::kExcluded)) return;
       if (item.link != 0) {
         const size_t index = item.link - 1;
         uint64_t& op = trace.ops[index];
@@ -394,7 +394,7 @@ void Session::processTrace(libkineto::ActivityLogger& logger, libkineto::getLink
         }
         item.link = op;
       }
-      shown[item.lane] = 1;
+      shown[item.track] = 1;
       logger.handleActivity(activity);
     });
     if (want_ranges_) {
@@ -402,20 +402,20 @@ void Session::processTrace(libkineto::ActivityLogger& logger, libkineto::getLink
       for (const trace::Span& span : trace.spans) {
         const auto* annotation = linked(static_cast<int32_t>(span.range_id));
         if (annotation == nullptr) continue;
-        shown[span.lane] = 1;
-        logger.handleActivity(arena_->ranges.emplace_back(span, trace.lanes[span.lane], annotation));
+        shown[span.track] = 1;
+        logger.handleActivity(arena_->ranges.emplace_back(span, trace.tracks[span.track], annotation));
       }
     }
-    // Rows whose work was all outside of the window, or went to another one in the end, would be names of nothing.
-    for (size_t i = 0; i < trace.lanes.size(); ++i) {
-      const trace::Lane& lane = trace.lanes[i];
-      if (shown[i] == 0 || lane.name.empty()) continue;
-      logger.handleResourceInfo(resource_info(lane), time);
+    // Tracks whose work was all outside of the window, or went to another one in the end, would be names of nothing.
+    for (size_t i = 0; i < trace.tracks.size(); ++i) {
+      const trace::Track& track = trace.tracks[i];
+      if (shown[i] == 0 || track.name.empty()) continue;
+      logger.handleResourceInfo(resource_info(track), time);
     }
     std::vector<uint64_t>().swap(trace.ops);
   });
   if (arena_ != nullptr) {
-    Plugin::get().set_last_cost({arena_->trace.walked, reading_ns_, handing_over_ns_, arena_->chunk_bytes()});
+    Plugin::get().set_last_cost({arena_->trace.records_read, reading_ns_, handing_over_ns_, arena_->chunk_bytes()});
   }
   for (const std::string& warning : warnings_) Plugin::get().warn(warning);
 }
@@ -451,9 +451,9 @@ std::unordered_map<std::string, std::string> Session::getMetadata() {
   return {{"kineto_spyre", report_}};
 }
 
-void Session::pushCorrelationId(uint64_t id) { capture::note_op_begin(id); }
-void Session::popCorrelationId() { capture::note_op_end(); }
-void Session::pushUserCorrelationId(uint64_t id) { capture::note_user_begin(id); }
-void Session::popUserCorrelationId() { capture::note_user_end(); }
+void Session::pushCorrelationId(uint64_t id) { capture::push_op(id); }
+void Session::popCorrelationId() { capture::pop_op(); }
+void Session::pushUserCorrelationId(uint64_t id) { capture::push_range(id); }
+void Session::popUserCorrelationId() { capture::pop_range(); }
 
 }  // namespace kineto_spyre::kineto

@@ -61,9 +61,9 @@ class Session final : public libkineto::IActivityProfilerSession {
   std::vector<AIUpti_ActivityKind> enabled_;
   bool dropped_resets_ = false;
   uint64_t dropped_before_ = 0;
-  uint64_t lost_ = 0;
-  capture::Harvest harvest_;  // from stop until the trace is made
-  capture::Losses losses_;
+  uint64_t dropped_ = 0;
+  capture::CaptureResult capture_result_;  // from stop until the trace is made
+  capture::Drops drops_;
   std::vector<std::string> warnings_;  // before the trace's own
   std::string report_;
   std::unique_ptr<Arena> arena_;

@@ -8,10 +8,10 @@
 #include <unordered_map>
 
 #include "aiupti/cbid.h"
-#include "trace/clock.h"
-#include "trace/launches.h"
-#include "trace/notes.h"
-#include "trace/rows.h"
+#include "trace/clock_alignment.h"
+#include "trace/correlation_table.h"
+#include "trace/op_timeline.h"
+#include "trace/tracks.h"
 #include "trace/text.h"
 
 namespace kineto_spyre::trace {
@@ -156,14 +156,14 @@ class Maker {
     size_t steps = valid / 8 + 2;
     int errors = 0;
     AIUpti_Activity* previous = nullptr;
-    uint64_t walked = 0;
+    uint64_t records_read = 0;
     for (; result != AIUPTI_ERROR_MAX_LIMIT_REACHED && steps != 0; --steps) {
       if (result != AIUPTI_SUCCESS) [[unlikely]] {
         if (++errors == kErrors) break;
       } else {
-        ++walked;
+        ++records_read;
         if (!within(record)) [[unlikely]] {
-          refuse(Refusal::kMalformed);
+          refuse(InvalidReason::kMalformed);
         } else {
           if (previous != nullptr) accept(previous, reinterpret_cast<uintptr_t>(record));
           previous = record;
@@ -173,8 +173,8 @@ class Maker {
       result = next_(buffer.data, valid, &record);
     }
     if (previous != nullptr) accept(previous, end_);
-    trace_->walked += walked;
-    if (errors != 0 || result != AIUPTI_ERROR_MAX_LIMIT_REACHED) ++trace_->broken_walks;
+    trace_->records_read += records_read;
+    if (errors != 0 || result != AIUPTI_ERROR_MAX_LIMIT_REACHED) ++trace_->unfinished_reads;
   }
 
   void run_out(uint8_t* data, size_t valid, AIUpti_Activity* record) {
@@ -188,7 +188,7 @@ class Maker {
     return reinterpret_cast<uintptr_t>(record) - least_ < end_ - least_ && aiupti::aligned(record);
   }
 
-  void refuse(Refusal refusal) { ++trace_->refused[static_cast<size_t>(refusal)]; }
+  void refuse(InvalidReason refusal) { ++trace_->invalid[static_cast<size_t>(refusal)]; }
 
   // next: where the record after this one begins.
   [[gnu::always_inline]] void accept(AIUpti_Activity* record, uintptr_t next) {
@@ -209,7 +209,7 @@ class Maker {
         return take<AIUpti_ActivityAPI, Kind::kDriver>(record, next);
       case Kind::kInvalid:
       case Kind::kOther:
-        return refuse(Refusal::kUnknownKind);
+        return refuse(InvalidReason::kUnknownKind);
     }
   }
 
@@ -220,7 +220,7 @@ class Maker {
     kinds_seen_ |= 1U << static_cast<unsigned>(kind);
     if (room != sizeof(R)) [[unlikely]] {
       trace_->sizes[static_cast<size_t>(kind)].seen = room;
-      if (room < sizeof(R)) return refuse(Refusal::kShorterRecord);
+      if (room < sizeof(R)) return refuse(InvalidReason::kShorterRecord);
     }
     // The next ones are far enough apart to be fetched one by one, across pages too. What is read of a record may lie
     // in two lines of the cache, and each one that is missed costs more than all else that is done to the record.
@@ -231,9 +231,9 @@ class Maker {
     const uint64_t start = aiupti::start(typed);
     const uint64_t end = aiupti::end(typed);
     if (start < low_ || end > high_ || end < start) [[unlikely]] {
-      return refuse(start == 0    ? Refusal::kStartZero
-                    : end < start ? Refusal::kEndBeforeStart
-                                  : Refusal::kUnreasonableTime);
+      return refuse(start == 0    ? InvalidReason::kStartZero
+                    : end < start ? InvalidReason::kEndBeforeStart
+                                  : InvalidReason::kUnreasonableTime);
     }
     Item& item = items_.append();
     if constexpr (std::is_same_v<R, AIUpti_ActivityAPI>) {
@@ -262,15 +262,15 @@ class Maker {
     bool foreign = false;
     bool straight = false;  // there is nothing special about its calls
     int32_t thread = -1;    // the timeline's number
-    int32_t lane = -1;
+    int32_t track = -1;
   };
 
   void turn_to(uint32_t process, uint32_t tid) {
     caller_ = {process, tid, true, process != options_.process_id && process != 0, false, -1, -1};
     if (caller_.foreign || tid == 0) return;
     caller_.thread = timeline_.thread(tid);
-    caller_.lane = host_lane(tid);
-    caller_.straight = options_.straight_ways && caller_.thread >= 0 && caller_.lane >= 0 && wanted(Category::kRuntime);
+    caller_.track = host_track(tid);
+    caller_.straight = options_.straight_ways && caller_.thread >= 0 && caller_.track >= 0 && wanted(Category::kRuntime);
   }
 
   bool wanted(Category category) const { return options_.wanted[static_cast<size_t>(category)]; }
@@ -289,11 +289,11 @@ class Maker {
     }
     Launch* launch = correlation != 0 ? launches_.fresh(correlation) : nullptr;
     if (launch == nullptr) return false;
-    const Timeline::Place at = timeline_.at(caller_.thread, start);
+    const OpTimeline::Place at = timeline_.at(caller_.thread, start);
     item = {record,
             at.op,
             kIdBase + 1 + launches_.number(correlation),
-            static_cast<uint16_t>(caller_.lane),
+            static_cast<uint16_t>(caller_.track),
             Kind::kRuntime,
             Item::kCorrelated};
     *launch = {start, &item, 0, at.op, at.range, kBestRank};
@@ -313,22 +313,22 @@ class Maker {
     }
     const uint8_t traits = cbid < kCbids ? traits_[cbid] : uint8_t{0};
 
-    Timeline::Place at;
-    int32_t lane = caller_.lane;
+    OpTimeline::Place at;
+    int32_t track = caller_.track;
     if (caller_.thread >= 0) {
       at = timeline_.at(caller_.thread, start);
     } else if (tid == 0) {
       int64_t only = options_.process_id;
       at = timeline_.only_one_at(start, &only);
-      lane = host_lane(only);
+      track = host_track(only);
     }
-    item = {record, at.op, 0, static_cast<uint16_t>(lane), kind, Item::kNone};
+    item = {record, at.op, 0, static_cast<uint16_t>(track), kind, Item::kNone};
     if (caller_.foreign) [[unlikely]] {
       if (correlation != 0) {
         Launch& launch = launches_.get(correlation);
         if (launch.rank == 0) launch.item = &item;
       }
-      return drop(item, Refusal::kForeignProcess);
+      return drop(item, InvalidReason::kForeignProcess);
     }
 
     if (correlation != 0) {
@@ -337,7 +337,7 @@ class Maker {
       static_assert(1 + 1 + kLaunches == kBestRank);
       Launch& launch = launches_.get(correlation);
       if (launch.item != nullptr) [[unlikely]] {
-        if (launch.rank != 0 && is_duplicate(item, *launch.item)) return drop(item, Refusal::kDuplicate);
+        if (launch.rank != 0 && is_duplicate(item, *launch.item)) return drop(item, InvalidReason::kDuplicate);
         if (rank > launch.rank || (rank == launch.rank && start < launch.start)) {
           launch.item->clear(Item::kCorrelated);
           again_ = again_ || launch.work_end != 0;  // work was joined to the lesser call
@@ -357,18 +357,18 @@ class Maker {
     }
 
     if (start < options_.window_begin || start > options_.window_end) [[unlikely]] {
-      item.set(Item::kDropped);
-      ++trace_->outside;
+      item.set(Item::kExcluded);
+      ++trace_->out_of_window;
       return;
     }
     const auto category = static_cast<size_t>(kind == Kind::kRuntime ? Category::kRuntime : Category::kDriver);
     if (!options_.wanted[category]) [[unlikely]] {
-      item.set(Item::kDropped);
+      item.set(Item::kExcluded);
       ++trace_->not_requested;
       return;
     }
-    if (lane < 0) [[unlikely]] {
-      return drop(item, Refusal::kTooManyRows);
+    if (track < 0) [[unlikely]] {
+      return drop(item, InvalidReason::kTooManyTracks);
     }
     if ((traits & kKnown) == 0) [[unlikely]] {
       ++trace_->unknown_calls;
@@ -400,8 +400,8 @@ class Maker {
     return a.kind == b.kind && std::memcmp(a.record, b.record, aiupti::size_of(a.kind)) == 0;
   }
 
-  int32_t host_lane(int64_t tid) {
-    const auto [at, added] = host_lanes_.try_emplace(tid, -1);
+  int32_t host_track(int64_t tid) {
+    const auto [at, added] = host_tracks_.try_emplace(tid, -1);
     if (added) {
       // Kineto itself names the rows of threads whose ops it records. The others are the runtime's, or the program's:
       // the profiler sees no ops on threads that were started by hand.
@@ -411,8 +411,8 @@ class Maker {
     return at->second;
   }
 
-  void drop(Item& item, Refusal refusal) {
-    item.set(Item::kDropped);
+  void drop(Item& item, InvalidReason refusal) {
+    item.set(Item::kExcluded);
     refuse(refusal);
   }
 
@@ -456,7 +456,7 @@ class Maker {
   struct LastRow {
     uint32_t device = 0;
     uint32_t stream = 0;
-    Rows::Row* row = nullptr;
+    Tracks::Row* row = nullptr;
     Device* on = nullptr;
   };
 
@@ -471,7 +471,7 @@ class Maker {
       return false;
     }
     Launch* launch = launches_.known(correlation);
-    if (launch == nullptr || launch->item->has(Item::kDropped) || start < launch->start ||
+    if (launch == nullptr || launch->item->has(Item::kExcluded) || start < launch->start ||
         end - start > kLongKernelNs) {
       return false;
     }
@@ -480,7 +480,7 @@ class Maker {
     item = {record,
             launch->op,
             kIdBase + 1 + launches_.number(correlation),
-            static_cast<uint16_t>(last.row->lane),
+            static_cast<uint16_t>(last.row->track),
             Kind::kCompute,
             static_cast<Item::Flag>(Item::kCorrelated | Item::kFlow)};
     launch->item->set(Item::kFlow);
@@ -495,8 +495,8 @@ class Maker {
   // What placing counts; apart from what the walk and the host calls count, for it may be done again.
   struct Counts {
     std::array<uint64_t, kCategories> captured{};
-    std::array<uint64_t, kRefusals> refused{};
-    uint64_t outside = 0;
+    std::array<uint64_t, kInvalidReasons> invalid{};
+    uint64_t out_of_window = 0;
     uint64_t not_requested = 0;
     uint64_t early = 0;
     uint64_t long_kernels = 0;
@@ -538,14 +538,14 @@ class Maker {
     const uint64_t correlation = aiupti::correlation_id(record);
     item.flags = Item::kCorrelated;
     item.link = 0;
-    item.id = kIdBase + 1 + (correlation != 0 ? launches_.number(correlation) : Launches::kNumbers + unnumbered_++);
+    item.id = kIdBase + 1 + (correlation != 0 ? launches_.number(correlation) : CorrelationTable::kNumbers + unnumbered_++);
 
     // Work belongs to the window that its launch belongs to: what warm-up launched is warm-up's, however late it runs.
     int64_t begun = start;
     int64_t ended = end;
     if (launch != nullptr) {
       if (launch->rank == 0) [[unlikely]] {
-        return drop_work(item, Refusal::kForeignProcess);
+        return drop_work(item, InvalidReason::kForeignProcess);
       }
       begun = ended = launch->start;
       launch->work_end = std::max(launch->work_end, end);
@@ -554,8 +554,8 @@ class Maker {
       if (queued > 0) begun = std::min(begun, queued);
     }
     if (begun < options_.window_begin || ended > options_.window_end) [[unlikely]] {
-      item.set(Item::kDropped);
-      ++counts_.outside;
+      item.set(Item::kExcluded);
+      ++counts_.out_of_window;
       return;
     }
 
@@ -571,12 +571,12 @@ class Maker {
                                    : std::is_same_v<R, AIUpti_ActivityMemset> ? Category::kMemset
                                                                               : Category::kMemcpy;
     if (!options_.wanted[static_cast<size_t>(kCategory)]) [[unlikely]] {
-      item.set(Item::kDropped);
+      item.set(Item::kExcluded);
       ++counts_.not_requested;
       return;
     }
     if (!rows_.place(item, device_id, stream, start, end)) [[unlikely]] {
-      return drop_work(item, Refusal::kTooManyRows);
+      return drop_work(item, InvalidReason::kTooManyTracks);
     }
     if constexpr (kIsKernel) {
       if (options_.straight_ways) last_row_ = {device_id, stream, &rows_.row(device_id, stream), &on};
@@ -585,7 +585,7 @@ class Maker {
     if (launch != nullptr) {
       // Not an allocation's: its time would count as device time of the op.
       if constexpr (!kIsMemory) item.link = launch->op;
-      if (!launch->item->has(Item::kDropped)) {
+      if (!launch->item->has(Item::kExcluded)) {
         item.set(Item::kFlow);
         launch->item->set(Item::kFlow);
       }
@@ -607,15 +607,15 @@ class Maker {
     }
   }
 
-  void drop_work(Item& item, Refusal refusal) {
-    item.set(Item::kDropped);
-    ++counts_.refused[static_cast<size_t>(refusal)];
+  void drop_work(Item& item, InvalidReason refusal) {
+    item.set(Item::kExcluded);
+    ++counts_.invalid[static_cast<size_t>(refusal)];
   }
 
   void add_counts() {
     for (size_t i = 0; i < kCategories; ++i) trace_->captured[i] += counts_.captured[i];
-    for (size_t i = 0; i < kRefusals; ++i) trace_->refused[i] += counts_.refused[i];
-    trace_->outside += counts_.outside;
+    for (size_t i = 0; i < kInvalidReasons; ++i) trace_->invalid[i] += counts_.invalid[i];
+    trace_->out_of_window += counts_.out_of_window;
     trace_->not_requested += counts_.not_requested;
     trace_->early = counts_.early;
     trace_->long_kernels = counts_.long_kernels;
@@ -672,7 +672,7 @@ class Maker {
 
   struct RangeSpan {
     uint32_t range;  // index plus 1
-    uint16_t stream_lane;
+    uint16_t stream_track;
     int64_t start, end;
   };
 
@@ -681,22 +681,22 @@ class Maker {
     span.end = std::max(span.end, end);
   }
 
-  RangeSpan& span(uint32_t range, uint16_t lane) {
-    if (last_span_ != nullptr && last_span_->range == range && last_span_->stream_lane == lane) return *last_span_;
-    const auto [at, added] = span_at_.try_emplace(uint64_t{range} << 16 | lane, spans_.size());
-    if (added) spans_.push_back({range, lane, INT64_MAX, INT64_MIN});
+  RangeSpan& span(uint32_t range, uint16_t track) {
+    if (last_span_ != nullptr && last_span_->range == range && last_span_->stream_track == track) return *last_span_;
+    const auto [at, added] = span_at_.try_emplace(uint64_t{range} << 16 | track, spans_.size());
+    if (added) spans_.push_back({range, track, INT64_MAX, INT64_MIN});
     last_span_ = &spans_[at->second];
     return *last_span_;
   }
 
   void extend_span(uint32_t range, const LastRow& on, int64_t start, int64_t end) {
-    const int32_t lane = (on.row != nullptr ? *on.row : rows_.row(on.device, on.stream)).lane;
-    if (lane >= 0) extend(span(range, static_cast<uint16_t>(lane)), start, end);
+    const int32_t track = (on.row != nullptr ? *on.row : rows_.row(on.device, on.stream)).track;
+    if (track >= 0) extend(span(range, static_cast<uint16_t>(track)), start, end);
   }
 
   // A range holds what the ranges in it hold.
   void finish_spans() {
-    const std::vector<Timeline::Range>& ranges = timeline_.ranges();
+    const std::vector<OpTimeline::Range>& ranges = timeline_.ranges();
     // A range has a lower number than those within it: from the highest down, each is whole before it is added to the
     // one around it.
     std::priority_queue<std::pair<uint32_t, size_t>> queue;
@@ -706,11 +706,11 @@ class Maker {
       const uint32_t parent = ranges[inner.range - 1].parent;
       if (parent == 0) continue;
       const size_t known = spans_.size();
-      extend(span(parent, inner.stream_lane), inner.start, inner.end);
+      extend(span(parent, inner.stream_track), inner.start, inner.end);
       if (spans_.size() != known) queue.emplace(parent, known);
     }
     for (const RangeSpan& span : spans_) {
-      trace_->spans.push_back({ranges[span.range - 1].id, span.stream_lane, 1, span.start, span.end});
+      trace_->spans.push_back({ranges[span.range - 1].id, span.stream_track, 1, span.start, span.end});
     }
     rows_.place_spans(trace_->spans);
   }
@@ -793,8 +793,8 @@ class Maker {
       warnings.push_back(std::to_string(trace_->long_kernels) +
                          " kernel(s) last longer than a second. First: " + describe(*first_long_) + ".");
     }
-    if (trace_->crowded != 0) {
-      warnings.push_back(std::to_string(trace_->crowded) +
+    if (trace_->tracks_exhausted != 0) {
+      warnings.push_back(std::to_string(trace_->tracks_exhausted) +
                          " copies overlap more than the rows there are for them, so "
                          "they overlap in the trace.");
     }
@@ -808,23 +808,23 @@ class Maker {
       } else if (sizes.seen != 0 && sizes.seen < sizes.built) {
         warnings.push_back("This libaiupti writes " + name + " records of " + std::to_string(sizes.seen) +
                            " bytes, and this build expects " + std::to_string(sizes.built) +
-                           ": they were refused. Rebuild kineto-spyre against the SDK's header "
+                           ": they were invalid. Rebuild kineto-spyre against the SDK's header "
                            "(LIBAIUPTI_INSTALL_DIR).");
       }
     }
-    if (trace_->total_refused() != 0) {
-      std::string text = std::to_string(trace_->total_refused()) + " record(s) were refused:";
+    if (trace_->total_invalid() != 0) {
+      std::string text = std::to_string(trace_->total_invalid()) + " record(s) were invalid:";
       const char* separator = " ";
-      for (size_t i = 0; i < kRefusals; ++i) {
-        if (trace_->refused[i] == 0) continue;
+      for (size_t i = 0; i < kInvalidReasons; ++i) {
+        if (trace_->invalid[i] == 0) continue;
         text +=
-            separator + std::to_string(trace_->refused[i]) + " " + std::string(refusal_name(static_cast<Refusal>(i)));
+            separator + std::to_string(trace_->invalid[i]) + " " + std::string(invalid_reason_name(static_cast<InvalidReason>(i)));
         separator = ", ";
       }
       warnings.push_back(text + ".");
     }
-    if (trace_->broken_walks != 0) {
-      warnings.push_back("libaiupti's walk over " + std::to_string(trace_->broken_walks) +
+    if (trace_->unfinished_reads != 0) {
+      warnings.push_back("libaiupti's walk over " + std::to_string(trace_->unfinished_reads) +
                          " buffer(s) broke off with an error or did not end; what it returned until then was kept.");
     }
     for (const Clock& clock : trace_->clocks) {
@@ -842,7 +842,7 @@ class Maker {
     if ((kinds_seen_ & work) != 0 || !wanted(Category::kKernel)) return 0;
     uint64_t launches = 0;
     items_.each([&](const Item& item) {
-      if (item.has(Item::kDropped) || !is_host(item.kind)) return;
+      if (item.has(Item::kExcluded) || !is_host(item.kind)) return;
       const uint32_t cbid = aiupti::cbid(call_of(item));
       const std::string_view name = aiupti::known_cbid_name(cbid);
       if (name == "aiuMalloc" || name == "aiuResizeTensorAllocation") return;  // only records of memory follow
@@ -883,9 +883,9 @@ class Maker {
   NextRecord next_;
   uint64_t window_length_;
   uint64_t low_, high_;            // times of reason
-  uintptr_t least_ = 0, end_ = 0;  // of the buffer that is walked: where its next record may begin
-  Timeline timeline_;
-  Launches launches_;
+  uintptr_t least_ = 0, end_ = 0;  // of the buffer that is read: where its next record may begin
+  OpTimeline timeline_;
+  CorrelationTable launches_;
   const std::array<uint8_t, kCbids> traits_ = traits_of_cbids();
   uint32_t kinds_seen_ = 0;
   std::vector<Item*> helpers_;  // host calls of threads without notes
@@ -893,9 +893,9 @@ class Maker {
   std::vector<Wait> waits_;
   Caller caller_;
   std::unordered_map<int32_t, WaitList> thread_waits_;
-  std::unordered_map<int64_t, int32_t> host_lanes_;
+  std::unordered_map<int64_t, int32_t> host_tracks_;
   std::deque<Device> devices_;
-  Rows rows_;
+  Tracks rows_;
   LastRow last_row_;
   Counts counts_;
   bool again_ = false;       // device work has to be placed again
@@ -933,10 +933,10 @@ Category category_of(Kind kind) {
   }
 }
 
-std::string_view refusal_name(Refusal refusal) {
-  constexpr std::array<std::string_view, kRefusals> names = {"start_zero",   "end_before_start", "unreasonable_time",
+std::string_view invalid_reason_name(InvalidReason refusal) {
+  constexpr std::array<std::string_view, kInvalidReasons> names = {"start_zero",   "end_before_start", "unreasonable_time",
                                                              "unknown_kind", "shorter_record",   "malformed",
-                                                             "duplicate",    "foreign_process",  "too_many_rows"};
+                                                             "duplicate",    "foreign_process",  "too_many_tracks"};
   return names[static_cast<size_t>(refusal)];
 }
 
@@ -946,7 +946,7 @@ ItemStore::Block PlainStore::allocate() {
 }
 
 uint64_t Trace::total_captured() const { return std::accumulate(captured.begin(), captured.end(), uint64_t{0}); }
-uint64_t Trace::total_refused() const { return std::accumulate(refused.begin(), refused.end(), uint64_t{0}); }
+uint64_t Trace::total_invalid() const { return std::accumulate(invalid.begin(), invalid.end(), uint64_t{0}); }
 
 Times within(Times op, Times call) {
   constexpr int64_t kClocksDiffer = 1'000;

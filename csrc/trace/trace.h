@@ -3,14 +3,14 @@
 // Pure functions over records: no PyTorch, no Kineto, no clock, no global state. The records stay where libaiupti wrote
 // them; one Item of 24 bytes points to each that is part of the trace.
 //
-// One pass over the records does nearly all, for memory is what it costs: each buffer is walked with the library's own
+// One pass over the records does nearly all, for memory is what it costs: each buffer is read with the library's own
 // walker, to its end, and each record, while it is at hand, is
 //
 //   checked   its kind, size, place and times
 //   joined    a host call: which op and which record_function range was innermost on its thread at its begin (notes.h);
 //             whether it is the launch of its correlation id (launches.h). Device work: its launch, hence its op, its
 //             ranges and whether it belongs to the window
-//   placed    on a row (rows.h)
+//   placed    on a row (tracks.h)
 //   weighed   as evidence about the device's clock
 //
 // Buffers that begin with a host call go first, so that device work finds its launch. What does not is put off to the
@@ -21,7 +21,7 @@
 // The trace shows the latter as ids of its own: distinct, positive, above kIdBase, so that they equal neither an op's
 // id nor that of a fwdbwd arrow.
 //
-// Conservation: records walked = captured + refused + outside + not_requested, always.
+// Conservation: records read = captured + invalid + outside + not_requested, always.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ inline constexpr size_t kCategories = 6;
 std::string_view category_name(Category category);
 Category category_of(aiupti::Kind kind);  // for kinds with a layout
 
-enum class Refusal : uint8_t {
+enum class InvalidReason : uint8_t {
   kStartZero,
   kEndBeforeStart,
   kUnreasonableTime,  // more than a day away from the session
@@ -55,15 +55,15 @@ enum class Refusal : uint8_t {
   kMalformed,       // a null, misaligned or stray pointer from the walker, or one back to what it has passed
   kDuplicate,       // the same bytes again
   kForeignProcess,  // a call of another process, or device work that only such a call launched
-  kTooManyRows,
+  kTooManyTracks,
 };
-inline constexpr size_t kRefusals = 9;
-std::string_view refusal_name(Refusal refusal);
+inline constexpr size_t kInvalidReasons = 9;
+std::string_view invalid_reason_name(InvalidReason refusal);
 
 struct Item {
   enum Flag : uint8_t {
     kNone = 0,
-    kDropped = 1,     // not part of the trace: outside of the window, or found wrong after the walk
+    kExcluded = 1,     // not part of the trace: outside of the window, or found wrong after the walk
     kFlow = 2,        // an end of an arrow: a launch with work in the trace, or work with its launch in the trace
     kCorrelated = 4,  // shows its correlation id: all device work, and one host call an id
     kLong = 8,        // a kernel over kLongKernelNs
@@ -72,7 +72,7 @@ struct Item {
   AIUpti_Activity* record;
   uint64_t link;  // index into Trace::ops plus 1, 0 for none. csrc/kineto puts the op's activity here.
   uint32_t id;    // the trace's correlation id
-  uint16_t lane;  // index into Trace::lanes
+  uint16_t track;  // index into Trace::tracks
   aiupti::Kind kind;
   Flag flags;  // not a uint8_t: writing one of those makes the compiler forget all that it had read
 
@@ -151,7 +151,7 @@ using NextRecord = AIUpti_ResultTypes (*)(uint8_t* buffer, size_t valid, AIUpti_
 
 struct Input {
   std::span<const capture::Buffer> buffers;
-  std::span<const capture::ThreadNotes> threads;
+  std::span<const capture::ThreadOpEvents> threads;
   NextRecord next_record;
 };
 
@@ -162,12 +162,12 @@ struct Options {
   bool align_clocks = true;
   // What of it the user asked for; the rest is only joined with.
   std::array<bool, kCategories> wanted = {true, true, true, true, true, true};
-  // Off: each record goes the long way, with which tests compare the straight one.
+  // Off: each record goes the slow path, with which tests compare the straight one.
   bool straight_ways = true;
 };
 
 // A row of the trace.
-struct Lane {
+struct Track {
   bool host;
   int64_t process;  // a process id, or a device's index
   int64_t tid;      // a thread id; on a device: a number of our own, see rows.h
@@ -178,7 +178,7 @@ struct Lane {
 // From the first to the last device work of one record_function range on one stream.
 struct Span {
   uint64_t range_id;  // PyTorch's user correlation id
-  uint16_t lane;
+  uint16_t track;
   uint16_t level;  // 1: stands in no other range of its row
   int64_t start, end;
 };
@@ -203,28 +203,28 @@ struct Sizes {  // bytes of a record of one kind
 
 struct Trace {
   std::vector<uint64_t> ops;  // PyTorch's op ids, as pushed; Item::link - 1 is an index
-  std::vector<Lane> lanes;
+  std::vector<Track> tracks;
   std::vector<Span> spans;
   std::vector<uint32_t> devices;  // ascending
   std::vector<Clock> clocks;      // one a device
 
-  uint64_t walked = 0;  // records that the walker returned
+  uint64_t records_read = 0;  // records that the walker returned
   std::array<uint64_t, kCategories> captured{};
-  std::array<uint64_t, kRefusals> refused{};
-  uint64_t outside = 0;
+  std::array<uint64_t, kInvalidReasons> invalid{};
+  uint64_t out_of_window = 0;
   uint64_t not_requested = 0;
   uint64_t overlaps = 0;       // kernels that begin before another one on their stream has ended
-  uint64_t crowded = 0;        // copies for which there was no free row
+  uint64_t tracks_exhausted = 0;        // copies for which there was no free row
   uint64_t long_kernels = 0;   // over kLongKernelNs
   uint64_t early = 0;          // device work before its launch, after alignment
   uint64_t unlinked = 0;       // device work without a launch in the capture
   uint64_t unknown_calls = 0;  // of a callback id that has no name here
-  uint64_t broken_walks = 0;
+  uint64_t unfinished_reads = 0;
   std::array<Sizes, aiupti::kKinds> sizes{};
   std::vector<std::string> warnings;  // sentences
 
   uint64_t total_captured() const;
-  uint64_t total_refused() const;
+  uint64_t total_invalid() const;
 };
 
 struct Times {  // ns since the epoch

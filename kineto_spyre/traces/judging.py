@@ -626,7 +626,7 @@ class Judge:
             except (ValueError, RecursionError):
                 ours = None
         if isinstance(ours, dict):
-            missing = sum(_total(ours.get(key)) for key in ("lost", "refused"))
+            missing = sum(_total(ours.get(key)) for key in ("dropped", "invalid"))
             if missing:
                 self.say("lost", None, missing)
         if not self._spyre:

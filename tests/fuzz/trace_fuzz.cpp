@@ -213,15 +213,15 @@ class Session {
   }
   void note() {
     const auto tid = static_cast<int32_t>(few());
-    capture::ThreadNotes* thread = nullptr;
+    capture::ThreadOpEvents* thread = nullptr;
     for (auto& candidate : threads) {
       if (candidate.tid == tid) thread = &candidate;
     }
-    if (thread == nullptr) thread = &threads.emplace_back(capture::ThreadNotes{tid, 0, {}});
+    if (thread == nullptr) thread = &threads.emplace_back(capture::ThreadOpEvents{tid, 0, {}});
     if (data_.ConsumeIntegral<uint8_t>() == 0) thread->lost = 1;
-    const auto kind = static_cast<capture::NoteKind>(few());
-    const bool begins = kind == capture::NoteKind::kOpBegin || kind == capture::NoteKind::kUserBegin;
-    thread->notes.push_back({time(), begins ? ++ids_ : 0, kind});
+    const auto kind = static_cast<capture::OpEventKind>(few());
+    const bool begins = kind == capture::OpEventKind::kPushOp || kind == capture::OpEventKind::kPushRange;
+    thread->events.push_back({time(), begins ? ++ids_ : 0, kind});
   }
   void garbage() {
     uint64_t words[32];
@@ -268,7 +268,7 @@ class Session {
 
   std::vector<Page>& pages() { return pages_; }
 
-  std::vector<capture::ThreadNotes> threads;
+  std::vector<capture::ThreadOpEvents> threads;
 
  private:
   FuzzedDataProvider& data_;
@@ -280,27 +280,27 @@ class Session {
 // What a trace shows, for comparing two.
 struct Shown {
   Shown(const Trace& trace, ItemStore& items)
-      : captured(trace.captured), refused(trace.refused), warnings(trace.warnings) {
+      : captured(trace.captured), invalid(trace.invalid), warnings(trace.warnings) {
     items.each([&](Item& item) {
-      const bool dropped = item.has(Item::kDropped);
-      all.push_back({item.flags, dropped ? 0 : item.link, dropped ? 0U : item.id, dropped ? 0U : uint32_t{item.lane},
+      const bool dropped = item.has(Item::kExcluded);
+      all.push_back({item.flags, dropped ? 0 : item.link, dropped ? 0U : item.id, dropped ? 0U : uint32_t{item.track},
                      aiupti::start(item.record), aiupti::end(item.record)});
     });
     for (const Span& span : trace.spans) {
       all.push_back(
-          {span.range_id, span.lane, static_cast<uint64_t>(span.start), static_cast<uint64_t>(span.end), 0, 0});
+          {span.range_id, span.track, static_cast<uint64_t>(span.start), static_cast<uint64_t>(span.end), 0, 0});
     }
     for (const Clock& clock : trace.clocks) {
       all.push_back({clock.device, clock.applied, static_cast<uint64_t>(clock.offset_ns), clock.pairs,
                      static_cast<uint64_t>(clock.earliest_ns), 0});
     }
-    all.push_back({trace.outside, trace.not_requested, trace.overlaps, trace.crowded, trace.early, trace.unlinked});
+    all.push_back({trace.out_of_window, trace.not_requested, trace.overlaps, trace.tracks_exhausted, trace.early, trace.unlinked});
   }
   bool operator==(const Shown&) const = default;
 
   std::vector<std::array<uint64_t, 6>> all;
   std::array<uint64_t, kCategories> captured;
-  std::array<uint64_t, kRefusals> refused;
+  std::array<uint64_t, kInvalidReasons> invalid;
   std::vector<std::string> warnings;
 };
 
@@ -312,13 +312,13 @@ void check(const Trace& trace, ItemStore& items, const Options& options) {
   std::unordered_map<uint64_t, uint32_t> shown_id;
   std::unordered_map<uint16_t, std::vector<std::pair<uint64_t, uint64_t>>> copy_rows;
   items.each([&](Item& item) {
-    if (item.has(Item::kDropped)) return;
+    if (item.has(Item::kExcluded)) return;
     ++shown;
-    MUST(item.lane < trace.lanes.size());
-    const Lane& lane = trace.lanes[item.lane];
+    MUST(item.track < trace.tracks.size());
+    const Track& track = trace.tracks[item.track];
     const uint64_t correlation = aiupti::correlation_id(item.record);
     const bool host = item.kind == aiupti::Kind::kRuntime || item.kind == aiupti::Kind::kDriver;
-    MUST(lane.host == host);
+    MUST(track.host == host);
     MUST(item.link <= trace.ops.size());
     MUST(aiupti::start(item.record) <= aiupti::end(item.record));
     const Category category = category_of(item.kind);
@@ -336,15 +336,15 @@ void check(const Trace& trace, ItemStore& items, const Options& options) {
       MUST(static_cast<int64_t>(call.start) <= options.window_end);
       if (item.has(Item::kCorrelated)) MUST(launches.try_emplace(item.id, &item).second);
       if (item.has(Item::kFlow)) MUST(item.has(Item::kCorrelated));
-      if (call.thread_id != 0) MUST(lane.tid == call.thread_id);
+      if (call.thread_id != 0) MUST(track.tid == call.thread_id);
     } else {
-      MUST(lane.process == *aiupti::device_id(item.record));
-      MUST(lane.tid >= 1);
-      MUST(!lane.name.empty());
+      MUST(track.process == *aiupti::device_id(item.record));
+      MUST(track.tid >= 1);
+      MUST(!track.name.empty());
       MUST(item.id > kIdBase && item.id < uint32_t{1} << 31);
       MUST(item.has(Item::kCorrelated));
-      if (lane.tid >= 100 && lane.tid < 504 && trace.crowded == 0) {
-        copy_rows[item.lane].emplace_back(aiupti::start(item.record), aiupti::end(item.record));
+      if (track.tid >= 100 && track.tid < 504 && trace.tracks_exhausted == 0) {
+        copy_rows[item.track].emplace_back(aiupti::start(item.record), aiupti::end(item.record));
       }
       if (item.kind == aiupti::Kind::kCompute) {
         const auto name = aiupti::name(*aiupti::as<AIUpti_ActivityCompute>(item.record));
@@ -355,12 +355,12 @@ void check(const Trace& trace, ItemStore& items, const Options& options) {
   });
   MUST(shown == trace.total_captured());
   MUST(captured == trace.captured);
-  MUST(trace.walked == shown + trace.total_refused() + trace.outside + trace.not_requested);
+  MUST(trace.records_read == shown + trace.total_invalid() + trace.out_of_window + trace.not_requested);
 
   // An arrow has one begin, on the launch of its id, and its work's op is the launch's.
   items.each([&](Item& item) {
     const bool host = item.kind == aiupti::Kind::kRuntime || item.kind == aiupti::Kind::kDriver;
-    if (item.has(Item::kDropped) || host || !item.has(Item::kFlow)) return;
+    if (item.has(Item::kExcluded) || host || !item.has(Item::kFlow)) return;
     const auto launch = launches.find(item.id);
     MUST(launch != launches.end());
     MUST(launch->second->has(Item::kFlow));
@@ -370,18 +370,18 @@ void check(const Trace& trace, ItemStore& items, const Options& options) {
     MUST(item.has(Item::kEarly) == early);
   });
 
-  for (auto& [lane, work] : copy_rows) {
+  for (auto& [track, work] : copy_rows) {
     std::sort(work.begin(), work.end());
     for (size_t i = 1; i < work.size(); ++i) MUST(work[i].first >= work[i - 1].second);
   }
   std::set<std::pair<int64_t, int64_t>> rows;
-  for (const Lane& lane : trace.lanes)
-    MUST(rows.emplace(lane.process + (lane.host ? int64_t{1} << 40 : 0), lane.tid).second);
+  for (const Track& track : trace.tracks)
+    MUST(rows.emplace(track.process + (track.host ? int64_t{1} << 40 : 0), track.tid).second);
   for (size_t i = 0; i < trace.spans.size(); ++i) {
     const Span& span = trace.spans[i];
-    MUST(span.lane < trace.lanes.size() && !trace.lanes[span.lane].host);
+    MUST(span.track < trace.tracks.size() && !trace.tracks[span.track].host);
     MUST(span.start <= span.end);
-    if (i != 0 && trace.spans[i - 1].lane == span.lane) MUST(trace.spans[i - 1].start <= span.start);
+    if (i != 0 && trace.spans[i - 1].track == span.track) MUST(trace.spans[i - 1].start <= span.start);
   }
   MUST(trace.clocks.size() == trace.devices.size());
   for (const Clock& clock : trace.clocks) MUST(!clock.applied || clock.pairs > 0);
@@ -411,7 +411,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
 
   Session session(data);
   session.fill();
-  // The long way and the straight one, each on pages of its own: records may be corrected in place.
+  // The slow path and the straight one, each on pages of its own: records may be corrected in place.
   std::vector<Page> pages = session.pages();
   const auto make = [&](std::vector<Page>& on, bool straight, Store& items) {
     FuzzedDataProvider tricks_data(tricks.data(), tricks.size());

@@ -1,4 +1,4 @@
-// A buffer that is completed twice at the same time is taken once, and refused once.
+// A buffer that is completed twice at the same time is taken once, and rejected once.
 #include "pool.h"
 
 Buffer lent(nullptr, 0, 0);

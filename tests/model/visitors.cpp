@@ -1,5 +1,5 @@
-// A callback of libaiupti beside the harvest (csrc/capture/capture.cpp): whoever was in the room is waited for, whoever
-// comes later finds nothing, so that the capture belongs to the harvest alone.
+// A callback of libaiupti beside take_result() (csrc/capture/capture.cpp): whoever was in the room is waited for, whoever
+// comes later finds nothing, so that the capture belongs to take_result() alone.
 //
 // Built with WITHOUT_ORDER the counting in is relaxed, and the checker must find the race.
 #include <assert.h>
@@ -16,7 +16,7 @@ constexpr auto kOrder = std::memory_order_seq_cst;
 
 std::atomic<int> visitors{0};
 std::atomic<int> current{1};
-int capture[2];  // plain: each place is written by a callback and read by the harvest
+int capture[2];  // plain: each place is written by a callback and read by take_result()
 
 void* callback(void* which) {
   visitors.fetch_add(1, kOrder);

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 
 using namespace kineto_spyre::aiupti;
 

@@ -12,7 +12,7 @@
 #include <functional>
 #include <thread>
 
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 
 using namespace kineto_spyre::aiupti;
 
@@ -94,10 +94,10 @@ TEST_CASE("a library with C linkage is taken as well") {
         }) == "good");
 }
 
-TEST_CASE("a library that lacks functions is refused by their names, and the next candidate is tried") {
-  const std::string refused = in_child([] { return open_all({INCOMPLETE_LIBRARY}); });
-  CHECK(contains(refused, "No usable libaiupti was found"));
-  CHECK(contains(refused, INCOMPLETE_LIBRARY " (lacks aiuptiActivityGetNumDroppedRecords, aiuptiFlushAllActivities)"));
+TEST_CASE("a library that lacks functions is invalid by their names, and the next candidate is tried") {
+  const std::string invalid = in_child([] { return open_all({INCOMPLETE_LIBRARY}); });
+  CHECK(contains(invalid, "No usable libaiupti was found"));
+  CHECK(contains(invalid, INCOMPLETE_LIBRARY " (lacks aiuptiActivityGetNumDroppedRecords, aiuptiFlushAllActivities)"));
   CHECK(in_child([] { return open_all({INCOMPLETE_LIBRARY, COMPLETE_LIBRARY}); }) == "opened " COMPLETE_LIBRARY "|");
 }
 

@@ -1,6 +1,6 @@
 // Stands in for libaiupti: a thread that writes to the buffers it was lent, and counts what it could not write.
 //
-// Each record says who wrote it and which of its records it is, and carries a checksum of that: a torn, doubled, lost
+// Each record says who wrote it and which of its records it is, and carries a checksum of that: a torn, doubled, dropped
 // or misplaced record shows. Producers know what they produced; the test compares.
 #pragma once
 
@@ -56,7 +56,7 @@ class Borrower {
     }
     const uint64_t sequence = produced_++;
     if (room_ < sizeof(TestRecord)) {
-      ++lost_;
+      ++dropped_;
       return;
     }
     fill(*reinterpret_cast<TestRecord*>(buffer_ + (size_ - room_)), producer_, sequence);
@@ -70,12 +70,12 @@ class Borrower {
   }
 
   uint64_t produced() const { return produced_; }
-  uint64_t lost() const { return lost_; }
+  uint64_t dropped() const { return dropped_; }
 
  private:
   uint64_t producer_;
   uint64_t produced_ = 0;
-  uint64_t lost_ = 0;
+  uint64_t dropped_ = 0;
   uint8_t* buffer_ = nullptr;
   size_t size_ = 0;
   size_t room_ = 0;

@@ -6,7 +6,7 @@
 #include <ctime>
 #include <vector>
 
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 
 using namespace kineto_spyre::capture;
 

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "capture/capture.h"
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 
 using namespace kineto_spyre::capture;
 

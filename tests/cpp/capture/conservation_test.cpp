@@ -1,4 +1,4 @@
-// produced = delivered + lost, exactly; no record torn, doubled or out of its producer's order.
+// produced = delivered + dropped, exactly; no record torn, doubled or out of its producer's order.
 //
 // Short by default. KINETO_SPYRE_TEST_RECORDS sets how many records each case produces (1e8 for the long form).
 #include <atomic>
@@ -9,7 +9,7 @@
 
 #include "borrower.h"
 #include "capture/pool.h"
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 
 using namespace kineto_spyre::capture;
 using namespace kineto_spyre::capture::testing;
@@ -23,12 +23,12 @@ uint64_t records_to_produce() {
 
 struct Counts {
   std::atomic<uint64_t> produced{0};
-  std::atomic<uint64_t> lost{0};
+  std::atomic<uint64_t> dropped{0};
 };
 
-void compare(uint64_t produced, uint64_t lost, const Delivered& delivered) {
-  INFO("produced " << produced << ", delivered " << delivered.total() << ", lost " << lost);
-  CHECK(produced == delivered.total() + lost);
+void compare(uint64_t produced, uint64_t dropped, const Delivered& delivered) {
+  INFO("produced " << produced << ", delivered " << delivered.total() << ", dropped " << dropped);
+  CHECK(produced == delivered.total() + dropped);
   CHECK(delivered.torn == 0);
   CHECK(delivered.inversions == 0);
 }
@@ -57,17 +57,17 @@ TEST_CASE("a session with room for everything delivers everything, from 1 to 8 t
       }
       borrower.give_back();
       counts.produced += borrower.produced();
-      counts.lost += borrower.lost();
+      counts.dropped += borrower.dropped();
     });
   }
   for (std::thread& producer : producers) producer.join();
   close_window();
-  const Harvest harvest = kineto_spyre::capture::harvest();
+  const CaptureResult capture_result = kineto_spyre::capture::take_result();
   Delivered delivered;
-  for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
-  compare(counts.produced, counts.lost, delivered);
-  CHECK(counts.lost == 0);
-  CHECK(harvest.losses().requests_refused == 0);
+  for (const Buffer& buffer : capture_result.buffers()) delivered.add(buffer);
+  compare(counts.produced, counts.dropped, delivered);
+  CHECK(counts.dropped == 0);
+  CHECK(capture_result.drops().requests_without_buffer == 0);
 }
 
 TEST_CASE("buffers that are read and lent again while producers run lose nothing that isn't counted") {
@@ -84,7 +84,7 @@ TEST_CASE("buffers that are read and lent again while producers run lose nothing
     producers.emplace_back([&, t] {
       Buffer buffer{};
       size_t at = 0;
-      uint64_t lost = 0;
+      uint64_t dropped = 0;
       for (uint64_t i = 0; i < each; ++i) {
         if (buffer.data == nullptr || at + sizeof(TestRecord) > buffer.size) {
           if (buffer.data != nullptr) pool.complete(buffer.data, at);
@@ -93,7 +93,7 @@ TEST_CASE("buffers that are read and lent again while producers run lose nothing
           if (buffer.data == nullptr) std::this_thread::yield();
         }
         if (buffer.data == nullptr) {
-          ++lost;
+          ++dropped;
           continue;
         }
         fill(*reinterpret_cast<TestRecord*>(buffer.data + at), static_cast<uint64_t>(t), i);
@@ -101,7 +101,7 @@ TEST_CASE("buffers that are read and lent again while producers run lose nothing
       }
       if (buffer.data != nullptr) pool.complete(buffer.data, at);
       counts.produced += each;
-      counts.lost += lost;
+      counts.dropped += dropped;
       --running;
     });
   }
@@ -116,7 +116,7 @@ TEST_CASE("buffers that are read and lent again while producers run lose nothing
     if (!last) std::this_thread::yield();
   }
   for (std::thread& producer : producers) producer.join();
-  compare(counts.produced, counts.lost, delivered);
+  compare(counts.produced, counts.dropped, delivered);
   CHECK(delivered.total() > 0);
 }
 
@@ -132,33 +132,33 @@ TEST_CASE("notes that find no room are counted, and those that did are the first
   for (int t = 0; t < kThreads; ++t) {
     producers.emplace_back([&, t] {
       for (uint64_t i = 1; i <= each; ++i) {
-        note_op_begin(static_cast<uint64_t>(t) << 40 | i);
-        note_op_end();
+        push_op(static_cast<uint64_t>(t) << 40 | i);
+        pop_op();
       }
     });
   }
   for (std::thread& producer : producers) producer.join();
   close_window();
-  const Harvest harvest = kineto_spyre::capture::harvest();
+  const CaptureResult capture_result = kineto_spyre::capture::take_result();
 
-  REQUIRE(harvest.threads().size() == kThreads);
-  uint64_t kept = 0, lost = 0, wrong = 0, backwards = 0;
-  for (const ThreadNotes& thread : harvest.threads()) {
-    CHECK(thread.notes.size() + thread.lost == 2 * each);
-    kept += thread.notes.size();
-    lost += thread.lost;
-    const uint64_t producer = thread.notes.empty() ? 0 : thread.notes[0].id >> 40;
-    for (size_t i = 0; i < thread.notes.size(); ++i) {
-      const Note& note = thread.notes[i];
-      wrong += note.kind != (i % 2 == 0 ? NoteKind::kOpBegin : NoteKind::kOpEnd);
+  REQUIRE(capture_result.threads().size() == kThreads);
+  uint64_t kept = 0, dropped = 0, wrong = 0, backwards = 0;
+  for (const ThreadOpEvents& thread : capture_result.threads()) {
+    CHECK(thread.events.size() + thread.dropped == 2 * each);
+    kept += thread.events.size();
+    dropped += thread.dropped;
+    const uint64_t producer = thread.events.empty() ? 0 : thread.events[0].id >> 40;
+    for (size_t i = 0; i < thread.events.size(); ++i) {
+      const OpEvent& note = thread.events[i];
+      wrong += note.kind != (i % 2 == 0 ? OpEventKind::kPushOp : OpEventKind::kPopOp);
       wrong += note.id != (i % 2 == 0 ? (producer << 40 | (i / 2 + 1)) : 0);
-      backwards += i > 0 && note.ns < thread.notes[i - 1].ns;
+      backwards += i > 0 && note.ns < thread.events[i - 1].ns;
     }
   }
   CHECK(wrong == 0);
   CHECK(backwards == 0);
-  CHECK(kept + lost == 2 * kThreads * each);
+  CHECK(kept + dropped == 2 * kThreads * each);
   CHECK(kept > 60'000);  // 64 blocks of 1,023, less the headers
-  CHECK(lost > 0);
-  CHECK(harvest.losses().notes_lost == lost);
+  CHECK(dropped > 0);
+  CHECK(capture_result.drops().op_events_dropped == dropped);
 }

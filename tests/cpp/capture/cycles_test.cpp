@@ -9,8 +9,8 @@
 
 #include "borrower.h"
 #include "capture/clock.h"
-#include "capture/notes.h"
-#include "catch2/catch.hpp"
+#include "capture/op_events.h"
+#include <catch2/catch.hpp>
 #include "sanitizers.h"
 
 using namespace kineto_spyre::capture;
@@ -30,7 +30,7 @@ struct Noter {
   std::thread thread{[this] {
     tid = gettid();
     for (uint64_t id = 1; !stop.load(std::memory_order_relaxed); ++id) {
-      note_op_begin(id);
+      push_op(id);
       done.store(id, std::memory_order_seq_cst);
       // Partner: the opening of the gate, and the load of `done` after it.
       std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -50,7 +50,7 @@ size_t resident_bytes() {
 }  // namespace
 
 TEST_CASE("a stop that races producers misses no note of its window and admits none from outside") {
-  const bool short_way = GENERATE(true, false);
+  const bool fast_path = GENERATE(true, false);
   Noter noters[2];
   for (Noter& noter : noters) {
     while (noter.done == 0) std::this_thread::yield();
@@ -60,12 +60,12 @@ TEST_CASE("a stop that races producers misses no note of its window and admits n
   config.buffer_bytes = 64 << 10;
   std::string error;
   uint64_t missing = 0, outside = 0, gaps = 0, total = 0, refused_to_start = 0;
-  for (int cycle = 0; cycle < kCycles / (short_way ? 1 : 10); ++cycle) {
+  for (int cycle = 0; cycle < kCycles / (fast_path ? 1 : 10); ++cycle) {
     if (!prepare(config, &error)) {
       ++refused_to_start;
       continue;
     }
-    allow_short_way(short_way);
+    allow_fast_path(fast_path);
     const int64_t before_open = unix_ns();
     open_window();
     uint64_t after_open[2], before_close[2], after_close[2];
@@ -75,11 +75,11 @@ TEST_CASE("a stop that races producers misses no note of its window and admits n
     close_window();
     for (int i = 0; i < 2; ++i) after_close[i] = noters[i].done.load();
     const int64_t after_closed = unix_ns();
-    const Harvest harvest = kineto_spyre::capture::harvest();
+    const CaptureResult capture_result = kineto_spyre::capture::take_result();
 
     for (int i = 0; i < 2; ++i) {
-      const ThreadNotes* mine = nullptr;
-      for (const ThreadNotes& thread : harvest.threads()) {
+      const ThreadOpEvents* mine = nullptr;
+      for (const ThreadOpEvents& thread : capture_result.threads()) {
         if (thread.tid == noters[i].tid) mine = &thread;
       }
       // The note after `after_open` may have begun before the window opened.
@@ -90,13 +90,13 @@ TEST_CASE("a stop that races producers misses no note of its window and admits n
         missing += must != 0;
         continue;
       }
-      const std::vector<Note>& notes = mine->notes;
+      const std::vector<OpEvent>& notes = mine->events;
       total += notes.size();
-      missing += notes.size() + mine->lost < must;
+      missing += notes.size() + mine->dropped < must;
       if (notes.empty()) continue;  // the other thread took all the room
       for (size_t n = 1; n < notes.size(); ++n) gaps += notes[n].id != notes[n - 1].id + 1;
       missing += must != 0 && notes.front().id > must_begin;
-      missing += must != 0 && notes.back().id + mine->lost < must_end;
+      missing += must != 0 && notes.back().id + mine->dropped < must_end;
       outside += notes.back().id > after_close[i] + 1;
       // Stamps are converted to the clock, which is wrong by a few ns: a microsecond is not the question here.
       outside += notes.front().ns < before_open - 1000 || notes.back().ns > after_closed + 1000;
@@ -106,7 +106,7 @@ TEST_CASE("a stop that races producers misses no note of its window and admits n
     noter.stop = true;
     noter.thread.join();
   }
-  allow_short_way(true);
+  allow_fast_path(true);
   CHECK(refused_to_start == 0);
   CHECK(missing == 0);
   CHECK(outside == 0);
@@ -137,27 +137,27 @@ TEST_CASE("sessions start and stop while libaiupti's threads borrow and return, 
     open_window();
     if (cycle % 2 != 0) std::this_thread::yield();
     close_window();
-    const Harvest harvest = kineto_spyre::capture::harvest();
-    for (const Buffer& buffer : harvest.buffers()) {
+    const CaptureResult capture_result = kineto_spyre::capture::take_result();
+    for (const Buffer& buffer : capture_result.buffers()) {
       wrong += buffer.valid > 40 * sizeof(TestRecord) || buffer.valid % sizeof(TestRecord) != 0;
       for (size_t at = 0; at + sizeof(TestRecord) <= buffer.valid; at += sizeof(TestRecord)) {
         torn += !whole(*reinterpret_cast<const TestRecord*>(buffer.data + at));
       }
     }
-    unknown += harvest.losses().unknown_buffers;
-    late += harvest.losses().late_completions;
-    kept += harvest.losses().buffers_kept;
+    unknown += capture_result.drops().unknown_buffers;
+    late += capture_result.drops().late_completions;
+    kept += capture_result.drops().buffers_not_returned;
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();
   REQUIRE(prepare(config, &error));
-  const Harvest last = kineto_spyre::capture::harvest();
-  unknown += last.losses().unknown_buffers;
-  late += last.losses().late_completions;
+  const CaptureResult last = kineto_spyre::capture::take_result();
+  unknown += last.drops().unknown_buffers;
+  late += last.drops().late_completions;
   CHECK(torn == 0);
   CHECK(wrong == 0);
   CHECK(unknown == 0);
-  CHECK(late >= kept);  // each buffer that a harvest had to leave behind came home
+  CHECK(late >= kept);  // each buffer that a session had to leave behind came home
 }
 
 TEST_CASE("a thousand sessions leave nothing behind") {
@@ -171,12 +171,12 @@ TEST_CASE("a thousand sessions leave nothing behind") {
     open_window();
     Borrower borrower(1);
     for (int i = 0; i < 3'000; ++i) borrower.write();
-    for (int i = 0; i < 2'000; ++i) note_op_begin(1);
+    for (int i = 0; i < 2'000; ++i) push_op(1);
     borrower.give_back();
     close_window();
-    const Harvest harvest = kineto_spyre::capture::harvest();
-    REQUIRE(harvest.buffers().size() == 2);
-    REQUIRE(harvest.threads()[0].notes.size() == 2'000);
+    const CaptureResult capture_result = kineto_spyre::capture::take_result();
+    REQUIRE(capture_result.buffers().size() == 2);
+    REQUIRE(capture_result.threads()[0].events.size() == 2'000);
   }
   const size_t after = resident_bytes();
   INFO("resident before " << before << ", after " << after);

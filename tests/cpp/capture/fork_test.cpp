@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "borrower.h"
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 #include "sanitizers.h"
 
 using namespace kineto_spyre::capture;
@@ -27,9 +27,9 @@ Config small() {
 // 0 if the child is as it should be. No Catch2 in the child: its report belongs to the parent.
 int child(bool starts_a_session, uint8_t* lent_to_parent) {
   if (armed()) return 1;
-  note_op_begin(1);
-  note_op_end();
-  if (!harvest().threads().empty()) return 2;
+  push_op(1);
+  pop_op();
+  if (!take_result().threads().empty()) return 2;
   uint8_t* buffer = nullptr;
   size_t size = 0;
   size_t max_records = 0;
@@ -44,17 +44,17 @@ int child(bool starts_a_session, uint8_t* lent_to_parent) {
   std::string error;
   if (!prepare(small(), &error)) return 4;
   open_window();
-  note_op_begin(5);
-  note_op_end();
-  std::thread([] { note_op_begin(6); }).join();
+  push_op(5);
+  pop_op();
+  std::thread([] { push_op(6); }).join();
   Borrower borrower(1);
   for (int i = 0; i < 100; ++i) borrower.write();
   borrower.give_back();
   close_window();
-  const Harvest harvest = kineto_spyre::capture::harvest();
-  if (harvest.threads().size() != 2 || harvest.threads()[0].notes.size() != 2) return 5;
+  const CaptureResult capture_result = kineto_spyre::capture::take_result();
+  if (capture_result.threads().size() != 2 || capture_result.threads()[0].events.size() != 2) return 5;
   Delivered delivered;
-  for (const Buffer& of_child : harvest.buffers()) delivered.add(of_child);
+  for (const Buffer& of_child : capture_result.buffers()) delivered.add(of_child);
   return delivered.total() == 100 && delivered.torn == 0 ? 0 : 6;
 }
 
@@ -65,16 +65,16 @@ TEST_CASE("a thousand forks under load: each child is off and empty, the parent 
   REQUIRE(prepare(small(), &error));
   open_window();
   std::atomic<bool> stop{false};
-  std::atomic<uint64_t> notes{0}, produced{0}, lost{0};
+  std::atomic<uint64_t> notes{0}, produced{0}, dropped{0};
   std::vector<std::thread> threads;
   for (uint64_t t = 0; t < 2; ++t) {
     threads.emplace_back([&, t] {
       Borrower borrower(t);
       uint64_t count = 0;
       while (!stop.load(std::memory_order_relaxed)) {
-        note_op_begin(1);
+        push_op(1);
         borrower.write();
-        note_op_end();
+        pop_op();
         count += 2;
         if (count % 512 == 0) {
           borrower.give_back();
@@ -84,7 +84,7 @@ TEST_CASE("a thousand forks under load: each child is off and empty, the parent 
       borrower.give_back();
       notes += count;
       produced += borrower.produced();
-      lost += borrower.lost();
+      dropped += borrower.dropped();
     });
   }
   uint8_t* lent = nullptr;
@@ -113,20 +113,20 @@ TEST_CASE("a thousand forks under load: each child is off and empty, the parent 
   CHECK(lent[0] == 0);
   on_buffer_completed(lent, size, 0);
   close_window();
-  const Harvest harvest = kineto_spyre::capture::harvest();
+  const CaptureResult capture_result = kineto_spyre::capture::take_result();
 
   Delivered delivered;
-  for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
-  CHECK(produced == delivered.total() + lost);
+  for (const Buffer& buffer : capture_result.buffers()) delivered.add(buffer);
+  CHECK(produced == delivered.total() + dropped);
   CHECK(delivered.torn == 0);
   CHECK(delivered.inversions == 0);
   uint64_t kept = 0, of_threads = 0;
-  for (const ThreadNotes& thread : harvest.threads()) {
-    kept += thread.notes.size();
-    of_threads += thread.lost;
+  for (const ThreadOpEvents& thread : capture_result.threads()) {
+    kept += thread.events.size();
+    of_threads += thread.dropped;
   }
   CHECK(kept + of_threads == notes);
-  CHECK(harvest.losses().unknown_buffers == 0);
+  CHECK(capture_result.drops().unknown_buffers == 0);
 }
 
 TEST_CASE("a trace that was harvested before a fork can be read in the child") {
@@ -137,11 +137,11 @@ TEST_CASE("a trace that was harvested before a fork can be read in the child") {
   for (int i = 0; i < 5'000; ++i) borrower.write();
   borrower.give_back();
   close_window();
-  const Harvest harvest = kineto_spyre::capture::harvest();
+  const CaptureResult capture_result = kineto_spyre::capture::take_result();
   const pid_t pid = fork();
   if (pid == 0) {
     Delivered delivered;
-    for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
+    for (const Buffer& buffer : capture_result.buffers()) delivered.add(buffer);
     _exit(delivered.total() == 5'000 && delivered.torn == 0 ? 0 : 1);
   }
   int status = 0;
@@ -157,11 +157,11 @@ TEST_CASE("a process may end in the middle of a session") {
     open_window();
     std::thread([] {
       for (;;) {
-        note_op_begin(1);
-        note_op_end();
+        push_op(1);
+        pop_op();
       }
     }).detach();
-    note_op_begin(1);
+    push_op(1);
     std::exit(0);  // with static destructors
   }
   int status = 0;

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "capture/clock.h"
-#include "capture/notes.h"
-#include "catch2/catch.hpp"
+#include "capture/op_events.h"
+#include <catch2/catch.hpp>
 #include "sanitizers.h"
 
 using namespace kineto_spyre::capture;
@@ -20,8 +20,8 @@ namespace {
 
 __attribute__((noinline)) void make_pairs(int pairs) {
   for (int i = 0; i < pairs; ++i) {
-    note_op_begin(static_cast<uint64_t>(i) + 1);
-    note_op_end();
+    push_op(static_cast<uint64_t>(i) + 1);
+    pop_op();
   }
 }
 

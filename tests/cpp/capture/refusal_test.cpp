@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "borrower.h"
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 
 using namespace kineto_spyre::capture;
 using namespace kineto_spyre::capture::testing;
@@ -21,9 +21,9 @@ void start() {
   open_window();
 }
 
-Harvest finish() {
+CaptureResult finish() {
   close_window();
-  return harvest();
+  return take_result();
 }
 
 uint8_t* borrow() {
@@ -38,7 +38,7 @@ uint8_t* borrow() {
 
 }  // namespace
 
-TEST_CASE("a buffer that was never lent is refused and counted") {
+TEST_CASE("a buffer that was never lent is invalid and counted") {
   start();
   uint8_t stranger[64] = {};
   on_buffer_completed(stranger, sizeof(stranger), sizeof(stranger));
@@ -48,30 +48,30 @@ TEST_CASE("a buffer that was never lent is refused and counted") {
   on_buffer_completed(buffer + 4096, kBuffer, 8);  // where another one could begin
   on_buffer_completed(buffer, kBuffer, 96);
   on_buffer_completed(buffer, kBuffer, 96);  // for the second time
-  const Harvest harvest = finish();
-  CHECK(harvest.losses().unknown_buffers == 5);
-  REQUIRE(harvest.buffers().size() == 1);
-  CHECK(harvest.buffers()[0].data == buffer);
-  CHECK(harvest.buffers()[0].valid == 96);
+  const CaptureResult capture_result = finish();
+  CHECK(capture_result.drops().unknown_buffers == 5);
+  REQUIRE(capture_result.buffers().size() == 1);
+  CHECK(capture_result.buffers()[0].data == buffer);
+  CHECK(capture_result.buffers()[0].valid == 96);
 }
 
 TEST_CASE("a valid size beyond the size is counted and read up to the size") {
   start();
   on_buffer_completed(borrow(), kBuffer, kBuffer + 1);
   on_buffer_completed(borrow(), kBuffer, SIZE_MAX);
-  const Harvest harvest = finish();
-  CHECK(harvest.losses().oversized == 2);
-  REQUIRE(harvest.buffers().size() == 2);
-  CHECK(harvest.buffers()[0].valid == kBuffer);
-  CHECK(harvest.buffers()[1].valid == kBuffer);
+  const CaptureResult capture_result = finish();
+  CHECK(capture_result.drops().oversized == 2);
+  REQUIRE(capture_result.buffers().size() == 2);
+  CHECK(capture_result.buffers()[0].valid == kBuffer);
+  CHECK(capture_result.buffers()[1].valid == kBuffer);
 }
 
 TEST_CASE("an empty buffer is lent again") {
   start();
   for (int i = 0; i < 100; ++i) on_buffer_completed(borrow(), kBuffer, 0);
-  const Harvest harvest = finish();
-  CHECK(harvest.buffers().empty());
-  CHECK(harvest.losses().requests_refused == 0);
+  const CaptureResult capture_result = finish();
+  CHECK(capture_result.buffers().empty());
+  CHECK(capture_result.drops().requests_without_buffer == 0);
 }
 
 TEST_CASE("what a flush leaves of a buffer is lent again, so that flushes don't eat the budget") {
@@ -86,24 +86,24 @@ TEST_CASE("what a flush leaves of a buffer is lent again, so that flushes don't 
     borrower.write();
     borrower.give_back();
   }
-  const Harvest harvest = finish();
+  const CaptureResult capture_result = finish();
   Delivered delivered;
-  for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
+  for (const Buffer& buffer : capture_result.buffers()) delivered.add(buffer);
   CHECK(delivered.records[1] == 800);
   CHECK(delivered.inversions == 0);
-  CHECK(harvest.losses().requests_refused == 0);
+  CHECK(capture_result.drops().requests_without_buffer == 0);
 }
 
 TEST_CASE(
-    "a buffer that comes back after the harvest is counted in the next session, and its memory is not freed early") {
+    "a buffer that comes back after the capture_result is counted in the next session, and its memory is not freed early") {
   start();
   uint8_t* first = borrow();
   uint8_t* second = borrow();
   on_buffer_completed(borrow(), kBuffer, 96);
   {
-    const Harvest harvest = finish();
-    CHECK(harvest.losses().buffers_kept == 2);
-    CHECK(harvest.buffers().size() == 1);
+    const CaptureResult capture_result = finish();
+    CHECK(capture_result.drops().buffers_not_returned == 2);
+    CHECK(capture_result.buffers().size() == 1);
     std::memset(first, 1, kBuffer);  // libaiupti goes on writing
     on_buffer_completed(first, kBuffer, 96);
     on_buffer_completed(first, kBuffer, 96);
@@ -113,21 +113,21 @@ TEST_CASE(
   std::memset(second, 2, kBuffer);
   on_buffer_completed(second, kBuffer, kBuffer);
   on_buffer_completed(second, kBuffer, kBuffer);
-  const Harvest next = finish();
-  CHECK(next.losses().late_completions == 2);
-  CHECK(next.losses().unknown_buffers == 2);
+  const CaptureResult next = finish();
+  CHECK(next.drops().late_completions == 2);
+  CHECK(next.drops().unknown_buffers == 2);
   CHECK(next.buffers().empty());
 
   start();
-  const Harvest clean = finish();
-  CHECK(clean.losses().late_completions == 0);
-  CHECK(clean.losses().unknown_buffers == 0);
-  CHECK(clean.losses().buffers_kept == 0);
+  const CaptureResult clean = finish();
+  CHECK(clean.drops().late_completions == 0);
+  CHECK(clean.drops().unknown_buffers == 0);
+  CHECK(clean.drops().buffers_not_returned == 0);
 }
 
 TEST_CASE("callbacks with null pointers do nothing") {
   start();
   on_buffer_requested(nullptr, nullptr, nullptr);
-  const Harvest harvest = finish();
-  CHECK(harvest.losses().buffers_kept == 1);
+  const CaptureResult capture_result = finish();
+  CHECK(capture_result.drops().buffers_not_returned == 1);
 }

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "borrower.h"
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 
 using namespace kineto_spyre::capture;
 using namespace kineto_spyre::capture::testing;
@@ -16,9 +16,9 @@ Config small() {
   return config;
 }
 
-Harvest finish() {
+CaptureResult finish() {
   close_window();
-  return harvest();
+  return take_result();
 }
 
 }  // namespace
@@ -29,31 +29,31 @@ TEST_CASE("a session delivers what was written to its buffers, and the notes of 
   CHECK(armed());
   open_window();
   Borrower borrower(7);
-  note_op_begin(41);
+  push_op(41);
   for (int i = 0; i < 10'000; ++i) borrower.write();
-  note_op_end();
-  note_user_begin(42);
-  note_user_end();
+  pop_op();
+  push_range(42);
+  pop_range();
   borrower.give_back();
-  const Harvest harvest = finish();
+  const CaptureResult capture_result = finish();
 
   Delivered delivered;
-  for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
+  for (const Buffer& buffer : capture_result.buffers()) delivered.add(buffer);
   CHECK(delivered.records[7] == 10'000);
   CHECK(delivered.torn == 0);
   CHECK(delivered.inversions == 0);
-  REQUIRE(harvest.threads().size() == 1);
-  const ThreadNotes& notes = harvest.threads()[0];
-  REQUIRE(notes.notes.size() == 4);
-  CHECK(notes.notes[0].id == 41);
-  CHECK(notes.notes[0].kind == NoteKind::kOpBegin);
-  CHECK(notes.notes[1].kind == NoteKind::kOpEnd);
-  CHECK(notes.notes[2].id == 42);
-  CHECK(notes.notes[2].kind == NoteKind::kUserBegin);
-  CHECK(notes.notes[3].kind == NoteKind::kUserEnd);
-  for (size_t i = 1; i < 4; ++i) CHECK(notes.notes[i - 1].ns <= notes.notes[i].ns);
-  CHECK(harvest.losses().notes_lost == 0);
-  CHECK(harvest.losses().requests_refused == 0);
+  REQUIRE(capture_result.threads().size() == 1);
+  const ThreadOpEvents& notes = capture_result.threads()[0];
+  REQUIRE(notes.events.size() == 4);
+  CHECK(notes.events[0].id == 41);
+  CHECK(notes.events[0].kind == OpEventKind::kPushOp);
+  CHECK(notes.events[1].kind == OpEventKind::kPopOp);
+  CHECK(notes.events[2].id == 42);
+  CHECK(notes.events[2].kind == OpEventKind::kPushRange);
+  CHECK(notes.events[3].kind == OpEventKind::kPopRange);
+  for (size_t i = 1; i < 4; ++i) CHECK(notes.events[i - 1].ns <= notes.events[i].ns);
+  CHECK(capture_result.drops().op_events_dropped == 0);
+  CHECK(capture_result.drops().requests_without_buffer == 0);
   CHECK(!armed());
 }
 
@@ -67,14 +67,14 @@ TEST_CASE("of a burst of 1,500 records a capacity of 1,024 delivers the first 1,
     Borrower borrower(1);
     for (int i = 0; i < burst; ++i) borrower.write();
     borrower.give_back();
-    const Harvest harvest = finish();
+    const CaptureResult capture_result = finish();
 
     Delivered delivered;
-    for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
+    for (const Buffer& buffer : capture_result.buffers()) delivered.add(buffer);
     CHECK(delivered.records[1] == (burst == 1500 ? 1024 : 1000));
     CHECK(delivered.next[1] == (burst == 1500 ? 1024 : 1000));
-    CHECK(borrower.lost() == (burst == 1500 ? 476 : 0));
-    CHECK(harvest.losses().requests_refused == (burst == 1500 ? 476 : 0));
+    CHECK(borrower.dropped() == (burst == 1500 ? 476 : 0));
+    CHECK(capture_result.drops().requests_without_buffer == (burst == 1500 ? 476 : 0));
   }
 }
 
@@ -87,22 +87,22 @@ TEST_CASE("records of the warm-up are thrown away and their buffers lent again")
   Borrower early(1);
   for (int i = 0; i < 100'000; ++i) early.write();  // far more than there is room for
   early.give_back();
-  note_op_begin(1);
+  push_op(1);
   open_window();
   Borrower borrower(2);
   for (int i = 0; i < 1000; ++i) borrower.write();
   borrower.give_back();
-  const Harvest harvest = finish();
+  const CaptureResult capture_result = finish();
 
   Delivered delivered;
-  for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
+  for (const Buffer& buffer : capture_result.buffers()) delivered.add(buffer);
   CHECK(delivered.records[1] == 0);
   CHECK(delivered.records[2] == 1000);
-  CHECK(harvest.losses().requests_refused == 0);
-  CHECK(harvest.threads().empty());
+  CHECK(capture_result.drops().requests_without_buffer == 0);
+  CHECK(capture_result.threads().empty());
 }
 
-TEST_CASE("a second capture is refused with a sentence while one is under way") {
+TEST_CASE("a second capture is invalid with a sentence while one is under way") {
   std::string error;
   REQUIRE(prepare(small(), &error));
   CHECK_FALSE(prepare(small(), &error));
@@ -116,15 +116,15 @@ TEST_CASE("a second capture is refused with a sentence while one is under way") 
 TEST_CASE("out of order calls do nothing") {
   open_window();
   close_window();
-  CHECK(harvest().buffers().empty());
+  CHECK(take_result().buffers().empty());
   abandon();
-  note_op_begin(1);
-  note_op_end();
+  push_op(1);
+  pop_op();
   uint8_t* buffer = nullptr;
   size_t size = 1;
   size_t max_records = 1;
   on_buffer_requested(&buffer, &size, &max_records);
   CHECK(buffer == nullptr);
   CHECK(size == 0);
-  CHECK(harvest().threads().empty());
+  CHECK(take_result().threads().empty());
 }

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "borrower.h"
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 #include "sanitizers.h"
 
 using namespace kineto_spyre::capture;
@@ -49,19 +49,19 @@ int calls_of_a_million() {
   if (!prepare(config, &error)) return 99;
   open_window();
   Borrower borrower(1);
-  note_op_begin(1);
-  note_op_end();
+  push_op(1);
+  pop_op();
   borrower.write();
   if (!watch_system_calls()) return 100;
   syscall(SYS_getppid);
   if (calls.exchange(0) != 1) return 98;
   for (int i = 0; i < 500'000; ++i) {
-    note_op_begin(7);
+    push_op(7);
     borrower.write();
     borrower.write();
-    note_op_end();
+    pop_op();
   }
-  if (borrower.lost() != 0) return 97;
+  if (borrower.dropped() != 0) return 97;
   return calls.load() < 90 ? calls.load() : 90;
 }
 

@@ -7,20 +7,20 @@
 #include <vector>
 
 #include "borrower.h"
-#include "capture/notes.h"
-#include "catch2/catch.hpp"
+#include "capture/op_events.h"
+#include <catch2/catch.hpp>
 
 using namespace kineto_spyre::capture;
 using namespace kineto_spyre::capture::testing;
 
 TEST_CASE("ten thousand short threads share a few blocks of notes, and each one's notes are its own") {
-  const bool short_way = GENERATE(true, false);
+  const bool fast_path = GENERATE(true, false);
   Config config;
   config.budget_bytes = 128 << 20;
   config.buffer_bytes = 64 << 10;
   std::string error;
   REQUIRE(prepare(config, &error));
-  allow_short_way(short_way);
+  allow_fast_path(fast_path);
   open_window();
   constexpr uint64_t kThreads = 10'000;
   constexpr uint64_t kTogether = 8;
@@ -31,46 +31,46 @@ TEST_CASE("ten thousand short threads share a few blocks of notes, and each one'
       threads.emplace_back([&tids, t] {
         tids[t] = gettid();
         Borrower borrower(t);
-        note_op_begin(t + 1);
-        note_user_begin(t + 1);
+        push_op(t + 1);
+        push_range(t + 1);
         borrower.write();
         borrower.give_back();
-        note_user_end();
-        note_op_end();
+        pop_range();
+        pop_op();
       });
     }
     for (std::thread& thread : threads) thread.join();
   }
   close_window();
-  allow_short_way(true);
-  const Harvest harvest = kineto_spyre::capture::harvest();
+  allow_fast_path(true);
+  const CaptureResult capture_result = kineto_spyre::capture::take_result();
 
-  CHECK(harvest.threads().size() == kThreads);
+  CHECK(capture_result.threads().size() == kThreads);
   uint64_t wrong = 0;
-  for (const ThreadNotes& thread : harvest.threads()) {
-    if (thread.notes.size() != 4 || thread.lost != 0) {
+  for (const ThreadOpEvents& thread : capture_result.threads()) {
+    if (thread.events.size() != 4 || thread.dropped != 0) {
       ++wrong;
       continue;
     }
-    const uint64_t id = thread.notes[0].id;
-    wrong += id == 0 || id > kThreads || tids[id - 1] != thread.tid || thread.notes[1].id != id;
+    const uint64_t id = thread.events[0].id;
+    wrong += id == 0 || id > kThreads || tids[id - 1] != thread.tid || thread.events[1].id != id;
   }
   CHECK(wrong == 0);
-  CHECK(harvest.losses().notes_lost == 0);
+  CHECK(capture_result.drops().op_events_dropped == 0);
   Delivered delivered;
-  for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
+  for (const Buffer& buffer : capture_result.buffers()) delivered.add(buffer);
   CHECK(delivered.records.size() == kThreads);
   CHECK(delivered.total() == kThreads);
 }
 
 TEST_CASE("the rest of a thread's block serves the threads after it") {
-  NoteStore store;
+  OpEventStore store;
   std::string error;
   REQUIRE(store.map(1, &error));  // one block
   for (uint32_t tid = 1; tid <= 340; ++tid) {
-    NoteStore::Thread* thread = store.enter(tid);
+    OpEventStore::Thread* thread = store.enter(tid);
     REQUIRE(thread != nullptr);
-    NoteStore::Room room = store.take(thread);
+    OpEventStore::Room room = store.take(thread);
     REQUIRE(room.begin != nullptr);
     *room.begin++ = {tid, tid << 3 | 1};
     *room.begin++ = {tid, tid << 3 | 2};
@@ -80,10 +80,10 @@ TEST_CASE("the rest of a thread's block serves the threads after it") {
   const auto threads = store.collect(TickConverter({0, 0, 0}, {1, 1, 0}));
   REQUIRE(threads.size() == 340);
   CHECK(threads[339].tid == 340);
-  REQUIRE(threads[339].notes.size() == 2);
-  CHECK(threads[339].notes[0].id == 340);
+  REQUIRE(threads[339].events.size() == 2);
+  CHECK(threads[339].events[0].id == 340);
   // 1,023 places hold 341 headers and 682 notes: one thread more, and it is full.
-  NoteStore::Thread* last = store.enter(341);
+  OpEventStore::Thread* last = store.enter(341);
   CHECK(store.take(last).begin != nullptr);
   CHECK(store.take(store.enter(342)).begin == nullptr);
 }
@@ -91,8 +91,8 @@ TEST_CASE("the rest of a thread's block serves the threads after it") {
 TEST_CASE("a thread may live through many sessions, and note in a destructor after its slot was given back") {
   struct AtExit {
     ~AtExit() {
-      note_op_begin(99);
-      note_op_end();
+      push_op(99);
+      pop_op();
     }
   };
   std::atomic<int> step{0};
@@ -101,8 +101,8 @@ TEST_CASE("a thread may live through many sessions, and note in a destructor aft
     static_cast<void>(&at_exit);
     for (int session = 1; session <= 5; ++session) {
       while (step < 2 * session - 1) std::this_thread::yield();
-      note_op_begin(static_cast<uint64_t>(session));
-      note_op_end();
+      push_op(static_cast<uint64_t>(session));
+      pop_op();
       ++step;
     }
   });
@@ -116,11 +116,11 @@ TEST_CASE("a thread may live through many sessions, and note in a destructor aft
     while (step < 2 * session) std::this_thread::yield();
     if (session == 5) thread.join();
     close_window();
-    const Harvest harvest = kineto_spyre::capture::harvest();
+    const CaptureResult capture_result = kineto_spyre::capture::take_result();
     size_t notes = 0;
-    for (const ThreadNotes& of_thread : harvest.threads()) notes += of_thread.notes.size();
+    for (const ThreadOpEvents& of_thread : capture_result.threads()) notes += of_thread.events.size();
     CHECK(notes == (session == 5 ? 4 : 2));
-    REQUIRE(!harvest.threads().empty());
-    CHECK(harvest.threads()[0].notes[0].id == static_cast<uint64_t>(session));
+    REQUIRE(!capture_result.threads().empty());
+    CHECK(capture_result.threads()[0].events[0].id == static_cast<uint64_t>(session));
   }
 }

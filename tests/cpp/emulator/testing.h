@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "aiupti/records.h"
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 #include "emulator/clock.h"
 #include "emulator/cost_model.h"
 #include "spyre_emulator/runtime.h"

@@ -1,4 +1,4 @@
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 #include "trace/records.h"
 #include "trace/text.h"
 
@@ -22,7 +22,7 @@ AIUpti_ActivityCompute compute(int64_t start, int64_t end, uint32_t correlation 
 
 }  // namespace
 
-TEST_CASE("case 4: start 0 and end before start are refused, duration 0 kept, 1.2 s kept and flagged") {
+TEST_CASE("case 4: start 0 and end before start are invalid, duration 0 kept, 1.2 s kept and flagged") {
   Session session;
   session.raw(compute(0, kNow));
   session.raw(compute(kNow + 10, kNow + 9));
@@ -31,18 +31,18 @@ TEST_CASE("case 4: start 0 and end before start are refused, duration 0 kept, 1.
   session.make();
   REQUIRE(session.adds_up());
   CHECK(session.all.size() == 2);
-  CHECK(session.refused(Refusal::kStartZero) == 1);
-  CHECK(session.refused(Refusal::kEndBeforeStart) == 1);
+  CHECK(session.invalid(InvalidReason::kStartZero) == 1);
+  CHECK(session.invalid(InvalidReason::kEndBeforeStart) == 1);
   CHECK(Session::duration_of(session.kernel("zero")) == 0);
   CHECK(session.kernel("long").has(Item::kLong));
   CHECK_FALSE(session.kernel("zero").has(Item::kLong));
   CHECK(session.trace.long_kernels == 1);
   REQUIRE(session.trace.warnings.size() == 2);
   CHECK_THAT(session.trace.warnings[0], Contains("1 kernel(s) last longer than a second. First: 'long'"));
-  CHECK_THAT(session.trace.warnings[1], Contains("2 record(s) were refused: 1 start_zero, 1 end_before_start"));
+  CHECK_THAT(session.trace.warnings[1], Contains("2 record(s) were invalid: 1 start_zero, 1 end_before_start"));
 }
 
-TEST_CASE("a time more than a day from the session is refused") {
+TEST_CASE("a time more than a day from the session is invalid") {
   Session session;
   session.raw(compute(5, 10));
   session.raw(compute(kNow + 100'000 * kSecond, kNow + 100'001 * kSecond));
@@ -51,12 +51,12 @@ TEST_CASE("a time more than a day from the session is refused") {
   beyond.end = UINT64_MAX;
   session.raw(beyond);
   session.make();
-  CHECK(session.refused(Refusal::kUnreasonableTime) == 4);
+  CHECK(session.invalid(InvalidReason::kUnreasonableTime) == 4);
   CHECK(session.all.empty());
   CHECK(session.adds_up());
 }
 
-TEST_CASE("an unknown kind is refused, and what comes after it is not") {
+TEST_CASE("an unknown kind is invalid, and what comes after it is not") {
   Session session;
   AIUpti_ActivityCompute unknown = compute(kNow, kNow + 1);
   unknown.kind = 77;
@@ -70,7 +70,7 @@ TEST_CASE("an unknown kind is refused, and what comes after it is not") {
   session.raw(unknown, 8);
   session.add(Kernel{.name = "last", .end = 10, .correlation = 3, .stream = 2});
   session.make();
-  CHECK(session.refused(Refusal::kUnknownKind) >= 3);
+  CHECK(session.invalid(InvalidReason::kUnknownKind) >= 3);
   CHECK(session.kernel("last").id > kIdBase);
   CHECK(session.adds_up());
 }
@@ -87,7 +87,7 @@ TEST_CASE("longer records are read by their known prefix, with one notice of bot
                                             Contains(std::to_string(sizeof(AIUpti_ActivityCompute)) + ":"));
 }
 
-TEST_CASE("shorter records are refused by kind; other kinds are read") {
+TEST_CASE("shorter records are invalid by kind; other kinds are read") {
   Session session;
   for (uint32_t i = 1; i <= 3; ++i) {
     session.raw(compute(kNow + i * 10, kNow + i * 10 + 5, i), -40);
@@ -98,14 +98,14 @@ TEST_CASE("shorter records are refused by kind; other kinds are read") {
   REQUIRE(session.adds_up());
   CHECK(session.captured(Category::kKernel) == 0);
   CHECK(session.captured(Category::kRuntime) == 3);
-  CHECK(session.refused(Refusal::kShorterRecord) == 4);
+  CHECK(session.invalid(InvalidReason::kShorterRecord) == 4);
   REQUIRE(session.trace.warnings.size() == 2);
   CHECK_THAT(session.trace.warnings[0],
              Contains("compute records of " + std::to_string(sizeof(AIUpti_ActivityCompute) - 40) + " bytes") &&
                  Contains("expects " + std::to_string(sizeof(AIUpti_ActivityCompute))));
 }
 
-TEST_CASE("the same record twice is refused once") {
+TEST_CASE("the same record twice is invalid once") {
   Session session;
   session.add(Call{.start = 0, .end = 5, .correlation = 1});
   session.add(Call{.start = 0, .end = 5, .correlation = 1});
@@ -115,7 +115,7 @@ TEST_CASE("the same record twice is refused once") {
   session.add(Copy{.start = 10, .end = 20, .correlation = 2});
   session.make();
   REQUIRE(session.adds_up());
-  CHECK(session.refused(Refusal::kDuplicate) == 3);
+  CHECK(session.invalid(InvalidReason::kDuplicate) == 3);
   CHECK(session.all.size() == 3);
   CHECK(session.trace.overlaps == 0);
 }
@@ -132,10 +132,10 @@ TEST_CASE("a walk that an earlier session broke off is run out, and begun again"
   };
   session.make();
   CHECK(session.all.size() == 2);
-  CHECK(session.trace.broken_walks == 0);
+  CHECK(session.trace.unfinished_reads == 0);
 }
 
-TEST_CASE("null, stray and misaligned pointers from the walker are refused, and the walk goes on to its end") {
+TEST_CASE("null, stray and misaligned pointers from the walker are invalid, and the walk goes on to its end") {
   Session session;
   session.add(Kernel{.name = "a", .start = 0, .end = 10, .correlation = 1});
   session.add(Kernel{.name = "b", .start = 10, .end = 20, .correlation = 2});
@@ -159,7 +159,7 @@ TEST_CASE("null, stray and misaligned pointers from the walker are refused, and 
   };
   session.make();
   REQUIRE(session.adds_up());
-  CHECK(session.refused(Refusal::kMalformed) == 3);
+  CHECK(session.invalid(InvalidReason::kMalformed) == 3);
   CHECK(session.all.size() == 2);
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("a walker that goes back is not followed, so that no record is correct
   };
   session.make();
   REQUIRE(session.adds_up());
-  CHECK(session.refused(Refusal::kMalformed) == 1);
+  CHECK(session.invalid(InvalidReason::kMalformed) == 1);
   const auto kernels = session.of(aiupti::Kind::kCompute);
   REQUIRE(kernels.size() == 1);
   CHECK(session.trace.clocks.at(0).offset_ns == -50);
@@ -197,7 +197,7 @@ TEST_CASE("a walker that never ends is stopped, and said") {
   };
   session.make();
   CHECK(session.adds_up());
-  CHECK(session.trace.broken_walks == 1);
+  CHECK(session.trace.unfinished_reads == 1);
   CHECK_THAT(session.trace.warnings.back(), Contains("did not end"));
 }
 
@@ -211,7 +211,7 @@ TEST_CASE("after an error of the walker the walk goes on to its end") {
     return step++ == 1 ? AIUPTI_ERROR_INVALID_KIND : TestWalker::next(buffer, valid, record);
   };
   session.make();
-  CHECK(session.trace.broken_walks == 1);
+  CHECK(session.trace.unfinished_reads == 1);
   CHECK(session.all.size() == 2);
 }
 
@@ -225,7 +225,7 @@ TEST_CASE("a walker that returns errors only is given up, and what it returned i
     return step++ == 0 ? TestWalker::next(buffer, valid, record) : AIUPTI_ERROR_UNKNOWN;
   };
   session.make();
-  CHECK(session.trace.broken_walks == 1);
+  CHECK(session.trace.unfinished_reads == 1);
   CHECK(session.all.size() == 1);
 }
 
@@ -244,7 +244,7 @@ TEST_CASE("window: a kernel belongs to where its launch belongs, however late it
   REQUIRE(session.adds_up());
   // A release that doesn't tell when work was queued leaves nothing to know the forgotten launch by.
   const uint64_t forgotten = tells_queued<AIUpti_ActivityCompute> ? 1 : 0;
-  CHECK(session.trace.outside == 4 + forgotten);
+  CHECK(session.trace.out_of_window == 4 + forgotten);
   CHECK(session.captured(Category::kKernel) == 3 - forgotten);
   CHECK(session.kernel("ours").has(Item::kFlow));
   CHECK_FALSE(session.kernel("unlaunched, inside").has(Item::kFlow));
@@ -302,10 +302,10 @@ TEST_CASE("launches without any device work are a loss, and said") {
 TEST_CASE("no buffers, empty buffers, a valid size beyond the size") {
   Session session;
   session.make();
-  CHECK(session.trace.walked == 0);
+  CHECK(session.trace.records_read == 0);
   session.new_buffer();
   session.make();
-  CHECK(session.trace.walked == 0);
+  CHECK(session.trace.records_read == 0);
 
   Session beyond(sizeof(AIUpti_ActivityCompute));
   beyond.add(Kernel{.end = 10, .correlation = 1});

@@ -1,9 +1,9 @@
-#include "trace/clock.h"
+#include "trace/clock_alignment.h"
 
 #include <cmath>
 #include <random>
 
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 #include "trace/records.h"
 
 using namespace kineto_spyre;
@@ -88,7 +88,7 @@ TEST_CASE("an offset of 5 ms either way and a drift of 50 ppm either way over 10
         INFO("offset " << offset << " ns, drift " << drift * 1e6 << " ppm, waits say their target: " << tell_target);
         Simulation simulation{.offset = offset, .drift = drift, .tell_target = tell_target};
         Session session(1 << 20);
-        session.note(kThread, -kSecond, 0, capture::NoteKind::kOpEnd);  // the thread is known
+        session.note(kThread, -kSecond, 0, capture::OpEventKind::kPopOp);  // the thread is known
         simulation.run(session);
         session.make();
         REQUIRE(session.adds_up());

@@ -1,4 +1,4 @@
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 #include "trace/records.h"
 
 using namespace kineto_spyre;
@@ -207,7 +207,7 @@ TEST_CASE("a call outlasts its op by no difference of clocks") {
   CHECK(within(op, {9'000, 18'000}) == Times{9'000, 18'000});
 }
 
-TEST_CASE("calls of another process, and what only they launched, are refused") {
+TEST_CASE("calls of another process, and what only they launched, are invalid") {
   Session session;
   session.op(7, 0, 100 * kUs);
   session.add(Call{.start = 10 * kUs, .end = 40 * kUs, .correlation = 3, .process = kProcess + 1});
@@ -215,7 +215,7 @@ TEST_CASE("calls of another process, and what only they launched, are refused") 
   session.make();
   REQUIRE(session.adds_up());
   CHECK(session.all.empty());
-  CHECK(session.refused(Refusal::kForeignProcess) == 2);
+  CHECK(session.invalid(InvalidReason::kForeignProcess) == 2);
 }
 
 TEST_CASE("a release that doesn't tell the thread: joined where only one thread was in an op") {
@@ -234,8 +234,8 @@ TEST_CASE("a release that doesn't tell the thread: joined where only one thread 
 
 TEST_CASE("an op whose end was lost does not swallow what comes after") {
   Session session;
-  session.note(kThread, 0, 7, capture::NoteKind::kOpBegin);
-  session.threads[0].lost = 3;
+  session.note(kThread, 0, 7, capture::OpEventKind::kPushOp);
+  session.threads[0].dropped = 3;
   session.add(Call{.start = 10 * kUs, .end = 11 * kUs, .correlation = 1});
   session.make();
   CHECK(session.all.at(0)->link == 0);
@@ -243,7 +243,7 @@ TEST_CASE("an op whose end was lost does not swallow what comes after") {
 
 TEST_CASE("an end without a begin is passed over") {
   Session session;
-  session.note(kThread, 0, 0, capture::NoteKind::kOpEnd);
+  session.note(kThread, 0, 0, capture::OpEventKind::kPopOp);
   session.op(7, 5 * kUs, 20 * kUs);
   session.add(Call{.start = 10 * kUs, .end = 11 * kUs, .correlation = 1});
   session.make();
@@ -265,8 +265,8 @@ TEST_CASE("a record_function range spans its work on each stream, and a range wi
   session.make();
   std::map<std::pair<uint64_t, std::string>, std::pair<int64_t, int64_t>> spans;
   for (const Span& span : session.trace.spans) {
-    CHECK(spans.count({span.range_id, session.trace.lanes[span.lane].name}) == 0);
-    spans[{span.range_id, session.trace.lanes[span.lane].name}] = {(span.start - kNow) / kUs, (span.end - kNow) / kUs};
+    CHECK(spans.count({span.range_id, session.trace.tracks[span.track].name}) == 0);
+    spans[{span.range_id, session.trace.tracks[span.track].name}] = {(span.start - kNow) / kUs, (span.end - kNow) / kUs};
   }
   CHECK(spans == decltype(spans){{{50, "stream 1 ranges"}, {100, 400}},
                                  {{51, "stream 1 ranges"}, {300, 400}},

@@ -1,6 +1,6 @@
 #include <set>
 
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 #include "trace/records.h"
 
 using namespace kineto_spyre;
@@ -10,16 +10,16 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-int64_t tid(const Session& session, const Item& item) { return session.lane_of(item).tid; }
+int64_t tid(const Session& session, const Item& item) { return session.track_of(item).tid; }
 
 // No two items of one device row overlap.
 bool rows_are_clean(const Session& session) {
   std::map<uint16_t, std::vector<std::pair<int64_t, int64_t>>> rows;
   for (const Item* item : session.all) {
-    if (session.lane_of(*item).host) continue;
-    rows[item->lane].emplace_back(Session::start_of(*item), Session::start_of(*item) + Session::duration_of(*item));
+    if (session.track_of(*item).host) continue;
+    rows[item->track].emplace_back(Session::start_of(*item), Session::start_of(*item) + Session::duration_of(*item));
   }
-  for (auto& [lane, work] : rows) {
+  for (auto& [track, work] : rows) {
     std::sort(work.begin(), work.end());
     for (size_t i = 1; i < work.size(); ++i) {
       if (work[i].first < work[i - 1].second) return false;
@@ -45,7 +45,7 @@ TEST_CASE("case 3: kernels that overlap on one stream keep their times, count on
     CHECK(Session::duration_of(session.kernel("first")) == 10 * kUs);
     CHECK(Session::start_of(session.kernel("second")) == 5 * kUs);
     CHECK(Session::duration_of(session.kernel("second")) == 10 * kUs);
-    CHECK(session.kernel("first").lane == session.kernel("second").lane);
+    CHECK(session.kernel("first").track == session.kernel("second").track);
     REQUIRE(session.trace.warnings.size() == 1);
     CHECK_THAT(session.trace.warnings[0], Contains("1 kernel begins") && Contains("'first' and 'second' on stream 1"));
   }
@@ -117,9 +117,9 @@ TEST_CASE("copies have a row for each direction, fills and allocations one each,
   session.make();
   REQUIRE(session.adds_up());
   std::map<int64_t, std::string> names;
-  for (const Lane& lane : session.trace.lanes) {
-    CHECK_FALSE(lane.name.empty());
-    names[lane.tid] = lane.name;
+  for (const Track& track : session.trace.tracks) {
+    CHECK_FALSE(track.name.empty());
+    names[track.tid] = track.name;
   }
   CHECK(names == std::map<int64_t, std::string>{{100, "Memcpy (HtoD)"},
                                                 {200, "Memcpy (DtoH)"},
@@ -153,7 +153,7 @@ TEST_CASE("more overlapping copies than rows are kept, and said") {
   for (const Item* item : session.all) tids.insert(tid(session, *item));
   CHECK(tids == std::set<int64_t>{100, 101, 102, 103, 104});
   CHECK(session.captured(Category::kMemcpy) == 7);
-  CHECK(session.trace.crowded == 2);
+  CHECK(session.trace.tracks_exhausted == 2);
   REQUIRE(session.trace.warnings.size() == 1);
   CHECK_THAT(session.trace.warnings[0], Contains("2 copies overlap more than the rows"));
 }
@@ -186,8 +186,8 @@ TEST_CASE("case 7: two devices have rows of their own") {
   session.add(Kernel{.name = "b", .end = 20 * kUs, .correlation = 2, .device = 1});
   session.make();
   CHECK(session.trace.devices == std::vector<uint32_t>{0, 1});
-  CHECK(session.lane_of(session.kernel("a")).process == 0);
-  CHECK(session.lane_of(session.kernel("b")).process == 1);
+  CHECK(session.track_of(session.kernel("a")).process == 0);
+  CHECK(session.track_of(session.kernel("b")).process == 1);
   CHECK(tid(session, session.kernel("a")) == 1);
   CHECK(tid(session, session.kernel("b")) == 1);
   CHECK(session.trace.overlaps == 0);
@@ -212,7 +212,7 @@ TEST_CASE("ranges that cross on one stream go to two rows; ranges that nest shar
   std::map<uint64_t, std::string> rows;
   std::vector<uint64_t> order;
   for (const Span& span : session.trace.spans) {
-    rows[span.range_id] = session.trace.lanes[span.lane].name;
+    rows[span.range_id] = session.trace.tracks[span.track].name;
     order.push_back(span.range_id);
   }
   CHECK(rows ==
@@ -226,8 +226,8 @@ TEST_CASE("threads that run no ops get a name; the others are Kineto's to name")
   session.add(Call{.end = 10, .correlation = 1});
   session.add(Call{.end = 10, .correlation = 2, .thread = 999});
   session.make();
-  for (const Lane& lane : session.trace.lanes) {
-    CHECK(lane.process == kProcess);
-    CHECK(lane.name == (lane.tid == 999 ? "thread 999 (no ops recorded)" : ""));
+  for (const Track& track : session.trace.tracks) {
+    CHECK(track.process == kProcess);
+    CHECK(track.name == (track.tid == 999 ? "thread 999 (no ops recorded)" : ""));
   }
 }

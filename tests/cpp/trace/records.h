@@ -1,4 +1,4 @@
-// Records and notes for the tests of csrc/trace: written by hand, walked as libaiupti walks.
+// Records and notes for the tests of csrc/trace: written by hand, read as libaiupti iterates.
 #pragma once
 
 #include <algorithm>
@@ -95,17 +95,17 @@ class Session {
   std::vector<std::string> shown() {
     std::vector<std::string> lines;
     items.each([&](Item& item) {
-      const Lane& lane = item.has(Item::kDropped) ? Lane{} : trace.lanes.at(item.lane);
+      const Track& track = item.has(Item::kExcluded) ? Track{} : trace.tracks.at(item.track);
       lines.push_back(std::to_string(static_cast<int>(item.kind)) + " flags " + std::to_string(item.flags) + " at " +
                       std::to_string(start_of(item)) + " for " + std::to_string(duration_of(item)) +
-                      (item.has(Item::kDropped)
+                      (item.has(Item::kExcluded)
                            ? std::string(" dropped")
                            : " op " + std::to_string(op_of(item)) + " id " + std::to_string(item.id) + " on " +
-                                 std::to_string(lane.process) + "/" + std::to_string(lane.tid) + " " + lane.name));
+                                 std::to_string(track.process) + "/" + std::to_string(track.tid) + " " + track.name));
     });
     for (const Span& span : trace.spans) {
-      const Lane& lane = trace.lanes.at(span.lane);
-      lines.push_back("range " + std::to_string(span.range_id) + " " + lane.name + " " + std::to_string(span.start) +
+      const Track& track = trace.tracks.at(span.track);
+      lines.push_back("range " + std::to_string(span.range_id) + " " + track.name + " " + std::to_string(span.start) +
                       " to " + std::to_string(span.end));
     }
     for (const Clock& clock : trace.clocks) {
@@ -115,11 +115,11 @@ class Session {
     }
     const auto count = [&](const char* name, uint64_t n) { lines.push_back(name + (" " + std::to_string(n))); };
     for (uint64_t n : trace.captured) count("captured", n);
-    for (uint64_t n : trace.refused) count("refused", n);
-    count("outside", trace.outside);
+    for (uint64_t n : trace.invalid) count("invalid", n);
+    count("out_of_window", trace.out_of_window);
     count("not requested", trace.not_requested);
     count("overlaps", trace.overlaps);
-    count("crowded", trace.crowded);
+    count("tracks_exhausted", trace.tracks_exhausted);
     count("long", trace.long_kernels);
     count("early", trace.early);
     count("unlinked", trace.unlinked);
@@ -198,19 +198,19 @@ class Session {
   }
 
   void op(uint64_t id, int64_t begin, int64_t end, int32_t tid = kThread) {
-    note(tid, begin, id, capture::NoteKind::kOpBegin);
-    note(tid, end, 0, capture::NoteKind::kOpEnd);
+    note(tid, begin, id, capture::OpEventKind::kPushOp);
+    note(tid, end, 0, capture::OpEventKind::kPopOp);
   }
   void range(uint64_t id, int64_t begin, int64_t end, int32_t tid = kThread) {
-    note(tid, begin, id, capture::NoteKind::kUserBegin);
-    note(tid, end, 0, capture::NoteKind::kUserEnd);
+    note(tid, begin, id, capture::OpEventKind::kPushRange);
+    note(tid, end, 0, capture::OpEventKind::kPopRange);
   }
-  void note(int32_t tid, int64_t ns, uint64_t id, capture::NoteKind kind) {
-    for (capture::ThreadNotes& thread : threads) {
+  void note(int32_t tid, int64_t ns, uint64_t id, capture::OpEventKind kind) {
+    for (capture::ThreadOpEvents& thread : threads) {
       if (thread.tid != tid) continue;
-      auto at = thread.notes.end();
-      while (at != thread.notes.begin() && (at - 1)->ns > kNow + ns) --at;
-      thread.notes.insert(at, {kNow + ns, id, kind});
+      auto at = thread.events.end();
+      while (at != thread.events.begin() && (at - 1)->ns > kNow + ns) --at;
+      thread.events.insert(at, {kNow + ns, id, kind});
       return;
     }
     threads.push_back({tid, 0, {{kNow + ns, id, kind}}});
@@ -223,7 +223,7 @@ class Session {
     trace = make_trace({buffers_, threads, next_record}, options, items);
     all.clear();
     items.each([&](Item& item) {
-      if (!item.has(Item::kDropped)) all.push_back(&item);
+      if (!item.has(Item::kExcluded)) all.push_back(&item);
     });
     return trace;
   }
@@ -245,21 +245,21 @@ class Session {
     throw std::runtime_error("no kernel " + std::string(name) + " in the trace");
   }
   uint64_t op_of(const Item& item) const { return item.link == 0 ? 0 : trace.ops.at(item.link - 1); }
-  const Lane& lane_of(const Item& item) const { return trace.lanes.at(item.lane); }
+  const Track& track_of(const Item& item) const { return trace.tracks.at(item.track); }
   static int64_t start_of(const Item& item) { return static_cast<int64_t>(aiupti::start(item.record)) - kNow; }
   static int64_t duration_of(const Item& item) {
     return static_cast<int64_t>(aiupti::end(item.record) - aiupti::start(item.record));
   }
-  uint64_t refused(Refusal refusal) const { return trace.refused[static_cast<size_t>(refusal)]; }
+  uint64_t invalid(InvalidReason refusal) const { return trace.invalid[static_cast<size_t>(refusal)]; }
   uint64_t captured(Category category) const { return trace.captured[static_cast<size_t>(category)]; }
   bool adds_up() const {
-    return trace.walked == trace.total_captured() + trace.total_refused() + trace.outside + trace.not_requested &&
+    return trace.records_read == trace.total_captured() + trace.total_invalid() + trace.out_of_window + trace.not_requested &&
            trace.total_captured() == all.size();
   }
 
   Options options;
   NextRecord next_record = &TestWalker::next;
-  std::vector<capture::ThreadNotes> threads;
+  std::vector<capture::ThreadOpEvents> threads;
   PlainStore items;
   Trace trace;
   std::vector<const Item*> all;

@@ -1,6 +1,6 @@
 #include <random>
 
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 #include "trace/records.h"
 
 using namespace kineto_spyre;
@@ -28,7 +28,7 @@ std::vector<std::string> both_ways(Write write) {
   return lines;
 }
 
-// Launches and kernels as they mostly are, and before the last two of them whatever `odd` adds.
+// CorrelationTable and kernels as they mostly are, and before the last two of them whatever `odd` adds.
 template <class Odd>
 void usual_but(Session& session, Odd odd) {
   session.op(7, -10, 10'000);
@@ -53,7 +53,7 @@ TEST_CASE("the straight way of the usual session is the long one") {
   CHECK(std::ranges::count_if(lines, [](const std::string& line) { return line.find("op 7") != line.npos; }) == 14);
 }
 
-TEST_CASE("what is odd about a call takes it the long way") {
+TEST_CASE("what is odd about a call takes it the slow path") {
   const std::vector<std::pair<const char*, std::function<void(Session&)>>> odds = {
       {"another process", [](Session& s) { s.add(Call{.start = 700, .end = 705, .correlation = 20, .process = 1}); }},
       {"another thread", [](Session& s) { s.add(Call{.start = 700, .end = 705, .correlation = 20, .thread = 5}); }},
@@ -86,7 +86,7 @@ TEST_CASE("what is odd about a call takes it the long way") {
   }
 }
 
-TEST_CASE("what is odd about a kernel takes it the long way") {
+TEST_CASE("what is odd about a kernel takes it the slow path") {
   const std::vector<std::pair<const char*, std::function<void(Session&)>>> odds = {
       {"another stream", [](Session& s) { s.add(Kernel{.start = 705, .end = 780, .correlation = 6, .stream = 2}); }},
       {"another device", [](Session& s) { s.add(Kernel{.start = 705, .end = 780, .correlation = 6, .device = 1}); }},

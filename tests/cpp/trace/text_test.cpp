@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 #include "trace/text.h"
 
 using namespace kineto_spyre::trace;

@@ -60,7 +60,7 @@ def shown(trace: dict[str, Any]) -> list[str]:
             row += f" for {round(event['dur'] * 1000)} ns"  # the seed fixes the device's work, not the host's
         args = {k: v for k, v in event["args"].items() if k not in VARYING | NOT_TOLD}
         lines.append(f"{row}: {event['cat']} {event['name']} of {ops.get(event['args'].get('External id'))} {args}")
-    return lines + [f"{key}: {trace['kineto_spyre'][key]}" for key in ("captured", "refused", "outside", "warnings")]
+    return lines + [f"{key}: {trace['kineto_spyre'][key]}" for key in ("captured", "invalid", "out_of_window", "warnings")]
 
 
 @pytest.fixture(scope="module")

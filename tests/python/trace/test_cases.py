@@ -296,7 +296,7 @@ def test_no_row_is_empty(device, op, export):
     names = {(e["pid"], e["tid"]): e["args"]["name"] for e in trace.events if e["name"] == "thread_name"}
     ours = {row for row, name in names.items() if row[0] == 0 or "no ops recorded" in name}
     assert {(0, 1), (0, 600)} <= ours <= {(e["pid"], e["tid"]) for e in trace.events if e["ph"] == "X"}
-    assert trace.metadata["outside"] > 0
+    assert trace.metadata["out_of_window"] > 0
 
 
 def test_what_each_kind_of_event_carries(device, export):

@@ -56,10 +56,10 @@ def run(x: torch.Tensor, export: Export, **faults: Any) -> Trace:
     assert told == session().warnings == trace.metadata["warnings"]
     assert session().captured["kernel"] == len(trace.kernels)
     details = session().details
-    assert details["walked"] == (
+    assert details["records_read"] == (
         sum(details["captured"].values())
-        + sum(details["refused"].values())
-        + details["outside"]
+        + sum(details["invalid"].values())
+        + details["out_of_window"]
         + details["not_requested"]
     )
     launches = {

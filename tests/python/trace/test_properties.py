@@ -106,8 +106,8 @@ def profiled(program, op, devices) -> tuple[Run, Trace, profile]:
 def adds_up(trace: Trace) -> None:
     meta = trace.metadata
     assert meta == session().details
-    assert meta["walked"] == (
-        sum(meta["captured"].values()) + sum(meta["refused"].values()) + meta["outside"] + meta["not_requested"]
+    assert meta["records_read"] == (
+        sum(meta["captured"].values()) + sum(meta["invalid"].values()) + meta["out_of_window"] + meta["not_requested"]
     )
     shown = collections.Counter(e["cat"] for e in trace.events if e["ph"] == "X" and "cat" in e)
     assert meta["captured"]["kernel"] == shown["kernel"]

@@ -86,17 +86,17 @@ def test_full_buffers_are_counted(device, export, monkeypatch):
         device.launch("k", ns=10, count=1500)
         device.synchronize()
     monkeypatch.undo()
-    lost = [str(w.message) for w in warned if "lost" in str(w.message)]
+    lost = [str(w.message) for w in warned if "dropped" in str(w.message)]
     assert len(lost) == 1 and lost[0].startswith("476 record(s) were lost") and "KINETO_SPYRE_BUFFER_MB" in lost[0]
     trace = export(prof)
     assert len(trace.kernels) == 1024
-    assert session().lost == trace.metadata["lost"] == 476
+    assert session().lost == trace.metadata["dropped"] == 476
     with profile(activities=ACTIVITIES) as prof:
         device.launch("k", ns=10, count=1500)
         device.synchronize()
     trace = export(prof)
     assert len(trace.kernels) == 1500
-    assert session().lost == trace.metadata["lost"] == 0
+    assert session().lost == trace.metadata["dropped"] == 0
 
 
 PROGRAM = """

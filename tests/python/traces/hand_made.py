@@ -65,7 +65,7 @@ class Trace:
         self.head: dict[str, Any] = {
             "schemaVersion": 1,
             "deviceProperties": [{"id": 0, "type": "AIU", "name": "AIU", "core": "PT Array"}],
-            "kineto_spyre": {"lost": 0, "refused": {}},
+            "kineto_spyre": {"dropped": 0, "invalid": {}},
         }
         self.tail: dict[str, Any] = {"traceName": "trace.json"}
 

@@ -189,7 +189,7 @@ def _(t):
 
 @spoilt("lost", 5)
 def _(t):
-    t.head["kineto_spyre"] = {"lost": 3, "refused": {"start 0": 2}}
+    t.head["kineto_spyre"] = {"dropped": 3, "invalid": {"start 0": 2}}
 
 
 @spoilt("counter-value")

@@ -47,7 +47,7 @@ def test_exit_code_1_and_text_that_says_what_first_why_and_what_to_do(tmp_path, 
 
 def test_notes_alone_leave_the_exit_code_at_0(tmp_path, capsys):
     t = Trace()
-    t.head["kineto_spyre"] = {"lost": 3}
+    t.head["kineto_spyre"] = {"dropped": 3}
     code, out, _ = run(capsys, written(tmp_path, t.text()))
     assert code == 0 and "NOTE   lost: 3" in out
 
@@ -268,7 +268,7 @@ documents = st.fixed_dictionaries(
     {"traceEvents": st.lists(events | json_values, max_size=12)},
     optional={
         "deviceProperties": st.just([{"type": "AIU"}]) | json_values,
-        "kineto_spyre": json_values | st.fixed_dictionaries({"lost": json_values, "refused": json_values}),
+        "kineto_spyre": json_values | st.fixed_dictionaries({"dropped": json_values, "invalid": json_values}),
         "distributedInfo": json_values,
     },
 )

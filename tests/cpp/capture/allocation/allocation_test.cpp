@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "../borrower.h"
-#include "catch2/catch.hpp"
+#include <catch2/catch.hpp>
 
 extern "C" {
 void* __libc_malloc(size_t);
@@ -71,8 +71,8 @@ Config small() {
 struct Outcome {
   bool prepared = false;
   bool has_sentence = false;
-  uint64_t produced = 0, lost = 0, delivered = 0;
-  uint64_t notes_made = 0, notes_kept = 0, notes_lost = 0;
+  uint64_t produced = 0, dropped = 0, delivered = 0;
+  uint64_t op_events_made = 0, op_events_kept = 0, op_events_dropped = 0;
 };
 
 // One session with 2,500 notes and 700 records. Counts allocations from before prepare() until the trace is freed.
@@ -82,7 +82,7 @@ Outcome session(uint64_t failing, bool all_after) {
   Delivered delivered;
   std::string error;
   uint64_t kept = 0;
-  Losses losses;
+  Drops drops;
   allocations = 0;
   fail_at = failing;
   fail_all = all_after;
@@ -90,27 +90,27 @@ Outcome session(uint64_t failing, bool all_after) {
   outcome.prepared = prepare(small(), &error);
   if (outcome.prepared) {
     open_window();
-    for (int i = 0; i < 2'500; ++i) note_op_begin(1);
+    for (int i = 0; i < 2'500; ++i) push_op(1);
     for (int i = 0; i < 700; ++i) borrower.write();
     borrower.give_back();
     close_window();
     {
-      const Harvest harvest = kineto_spyre::capture::harvest();
+      const CaptureResult capture_result = kineto_spyre::capture::take_result();
       counting = false;
-      for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
-      for (const ThreadNotes& thread : harvest.threads()) kept += thread.notes.size();
-      losses = harvest.losses();
+      for (const Buffer& buffer : capture_result.buffers()) delivered.add(buffer);
+      for (const ThreadOpEvents& thread : capture_result.threads()) kept += thread.events.size();
+      drops = capture_result.drops();
       counting = true;
     }
   }
   counting = false;
   outcome.has_sentence = !error.empty();
   outcome.produced = borrower.produced();
-  outcome.lost = borrower.lost();
+  outcome.dropped = borrower.dropped();
   outcome.delivered = delivered.total();
-  outcome.notes_made = outcome.prepared ? 2'500 : 0;
-  outcome.notes_kept = kept;
-  outcome.notes_lost = losses.notes_lost;
+  outcome.op_events_made = outcome.prepared ? 2'500 : 0;
+  outcome.op_events_kept = kept;
+  outcome.op_events_dropped = drops.op_events_dropped;
   return outcome;
 }
 
@@ -125,17 +125,17 @@ TEST_CASE("a million records and a million notes allocate nothing after a thread
   std::atomic<uint64_t> allocated{0};
   std::thread thread([&allocated] {
     Borrower borrower(1);
-    note_op_begin(1);
-    note_op_end();
+    push_op(1);
+    pop_op();
     borrower.write();
     allocations = 0;
     fail_at = 0;
     counting = true;
     for (int i = 0; i < 500'000; ++i) {
-      note_op_begin(7);
+      push_op(7);
       borrower.write();
       borrower.write();
-      note_op_end();
+      pop_op();
     }
     counting = false;
     allocated = allocations.load();
@@ -143,13 +143,13 @@ TEST_CASE("a million records and a million notes allocate nothing after a thread
   });
   thread.join();
   close_window();
-  const Harvest harvest = kineto_spyre::capture::harvest();
+  const CaptureResult capture_result = kineto_spyre::capture::take_result();
   CHECK(allocated == 0);
   uint64_t notes = 0;
-  for (const ThreadNotes& of_thread : harvest.threads()) notes += of_thread.notes.size();
+  for (const ThreadOpEvents& of_thread : capture_result.threads()) notes += of_thread.events.size();
   CHECK(notes == 1'000'002);
   Delivered delivered;
-  for (const Buffer& buffer : harvest.buffers()) delivered.add(buffer);
+  for (const Buffer& buffer : capture_result.buffers()) delivered.add(buffer);
   CHECK(delivered.total() == 1'000'001);
 }
 
@@ -158,19 +158,19 @@ TEST_CASE(
   const bool all_after = GENERATE(false, true);
   REQUIRE(session(0, false).prepared);
   CHECK(allocations > 10);  // so that something was tested
-  uint64_t refused = 0;
+  uint64_t invalid = 0;
   for (uint64_t failing = 1; failing <= 200; ++failing) {
     const Outcome outcome = session(failing, all_after);
     INFO("allocation " << failing);
-    refused += !outcome.prepared;
+    invalid += !outcome.prepared;
     CHECK(outcome.prepared != outcome.has_sentence);
-    CHECK(outcome.produced == outcome.delivered + outcome.lost);
-    CHECK(outcome.notes_made == outcome.notes_kept + outcome.notes_lost);
+    CHECK(outcome.produced == outcome.delivered + outcome.dropped);
+    CHECK(outcome.op_events_made == outcome.op_events_kept + outcome.op_events_dropped);
     CHECK_FALSE(armed());
   }
-  CHECK(refused > 5);
+  CHECK(invalid > 5);
   const Outcome after = session(0, false);
   CHECK(after.prepared);
   CHECK(after.delivered == 700);
-  CHECK(after.notes_kept == 2'500);
+  CHECK(after.op_events_kept == 2'500);
 }

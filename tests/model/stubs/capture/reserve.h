@@ -1,4 +1,4 @@
-// In place of csrc/capture/reserve.h, for the model checker: a few zeroed bytes for mapped memory, and the same take().
+// In place of csrc/capture/prefaulted_region.h, for the model checker: a few zeroed bytes for mapped memory, and the same take().
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 
 namespace kineto_spyre::capture {
 
-class Reserve {
+class PrefaultedRegion {
  public:
   static constexpr size_t kEnd = SIZE_MAX;
 

@@ -6,6 +6,6 @@ namespace kineto_spyre::kineto {
 
 // Lets PyTorch do so through the device's own events, whichever device PrivateUse1 is. Does nothing if someone else
 // (the device's own package) has seen to it already.
-void register_markers();
+void register_profiler_stubs();
 
 }  // namespace kineto_spyre::kineto

@@ -23,12 +23,12 @@
 
 namespace kineto_spyre::trace {
 
-class Rows {
+class Tracks {
  public:
   // A stream's kernels.
   struct Row {
     uint32_t stream;
-    int32_t lane = -1;
+    int32_t track = -1;
     int64_t last_start = INT64_MIN;
     int64_t last_end = INT64_MIN;
     bool unsettled = false;  // an overlap, a possible duplicate, or work out of order
@@ -37,10 +37,10 @@ class Rows {
     bool is_next(int64_t start) const { return start >= last_end && start > last_start; }
   };
 
-  // Adds rows to trace->lanes; counts and warns there.
-  explicit Rows(Trace* trace) : trace_(trace) {}
+  // Adds rows to trace->tracks; counts and warns there.
+  explicit Tracks(Trace* trace) : trace_(trace) {}
 
-  // Sets item.lane. False if there is no number left for another row.
+  // Sets item.track. False if there is no number left for another row.
   bool place(Item& item, uint32_t device_id, uint32_t stream_id, int64_t start, int64_t end);
   // The row of a stream. Stays where it is.
   Row& row(uint32_t device_id, uint32_t stream_id) { return row(device(device_id), stream_id); }
@@ -48,18 +48,18 @@ class Rows {
   void begin_again();
   // After all items: sorts out the rows whose work came out of order, counts overlaps, drops exact duplicates.
   void settle(ItemStore& items);
-  // Rows for spans; sets their lanes (a span's lane is that of its stream's kernels until then).
+  // Tracks for spans; sets their tracks (a span's track is that of its stream's kernels until then).
   void place_spans(std::vector<Span>& spans);
   // Adds a row; its index, or -1 if there is no number left.
-  int32_t add(Lane lane);
+  int32_t add(Track track);
 
  private:
   static constexpr size_t kMaxRows = 5;
-  static constexpr size_t kMaxLanes = 65'535;
+  static constexpr size_t kMaxTracks = 65'535;
   enum Group : uint8_t { kHtoD, kDtoH, kPtoP, kMemset, kMemory, kGroups };
 
   struct Copies {
-    std::vector<std::pair<uint16_t, int64_t>> rows;  // lane, end of its last
+    std::vector<std::pair<uint16_t, int64_t>> rows;  // track, end of its last
     int64_t last_start = INT64_MIN;
     bool unsettled = false;
   };

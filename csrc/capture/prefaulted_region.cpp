@@ -1,4 +1,4 @@
-#include "capture/reserve.h"
+#include "capture/prefaulted_region.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,9 +21,9 @@ size_t page_up(size_t offset) noexcept { return page_down(offset + page_size() -
 
 }  // namespace
 
-Reserve::~Reserve() { unmap(); }
+PrefaultedRegion::~PrefaultedRegion() { unmap(); }
 
-bool Reserve::map(size_t size, size_t unit, std::string* error) {
+bool PrefaultedRegion::map(size_t size, size_t unit, std::string* error) {
   void* address =
       mmap(nullptr, page_up(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED) {
@@ -40,12 +40,12 @@ bool Reserve::map(size_t size, size_t unit, std::string* error) {
   return true;
 }
 
-size_t Reserve::used() const noexcept {
+size_t PrefaultedRegion::used() const noexcept {
   const size_t whole_units = size_ - size_ % unit_;
   return std::min(used_.load(std::memory_order_relaxed), whole_units);
 }
 
-void Reserve::touch_ahead(size_t ahead) noexcept {
+void PrefaultedRegion::touch_ahead(size_t ahead) noexcept {
   const size_t used = this->used();
   // Takers may go on as fast as since the last call, and the helper may wake late: four times as far.
   const size_t until = std::min(size_, used + std::max(ahead, 4 * (used - last_used_)));
@@ -55,14 +55,14 @@ void Reserve::touch_ahead(size_t ahead) noexcept {
   touched_ = std::max(touched_, until);
 }
 
-void Reserve::touch_first(size_t bytes) noexcept {
+void PrefaultedRegion::touch_first(size_t bytes) noexcept {
   const size_t until = std::min(size_, bytes);
   if (touched_ < until) touch(touched_, until);
   touched_ = std::max(touched_, until);
 }
 
 // Without the thread sanitizer: an addition of nothing races with nobody, but only the processor knows.
-__attribute__((no_sanitize("thread"))) void Reserve::touch(size_t begin, size_t end) noexcept {
+__attribute__((no_sanitize("thread"))) void PrefaultedRegion::touch(size_t begin, size_t end) noexcept {
   const size_t last = page_up(end);
   // In steps, for the kernel holds up the program's own mmap() during each.
   for (size_t step = page_down(begin); step < last; step += kStep) {
@@ -76,19 +76,19 @@ __attribute__((no_sanitize("thread"))) void Reserve::touch(size_t begin, size_t 
   }
 }
 
-void Reserve::forget(size_t begin, size_t end) noexcept {
+void PrefaultedRegion::forget(size_t begin, size_t end) noexcept {
   const size_t first = page_up(begin);
   const size_t last = std::min(page_down(end), page_up(size_));
   if (first < last) madvise(data_ + first, last - first, MADV_DONTNEED);
 }
 
-void Reserve::keep_on_fork() noexcept {
+void PrefaultedRegion::keep_on_fork() noexcept {
 #ifdef MADV_KEEPONFORK
   if (data_ != nullptr) madvise(data_, page_up(size_), MADV_KEEPONFORK);
 #endif
 }
 
-void Reserve::unmap() noexcept {
+void PrefaultedRegion::unmap() noexcept {
   if (data_ != nullptr) munmap(data_, page_up(size_));
   data_ = nullptr;
 }

@@ -1,4 +1,4 @@
-#include "kineto/markers.h"
+#include "kineto/profiler_stubs.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -22,7 +22,7 @@ struct Event {
 };
 
 // PyTorch calls these around every op. What fails leaves the op without a device time.
-struct Markers final : torch::profiler::impl::ProfilerStubs {
+struct ProfilerStubs final : torch::profiler::impl::ProfilerStubs {
   void record(c10::DeviceIndex* device, torch::profiler::impl::ProfilerVoidEventStub* event,
               int64_t* cpu_ns) const override {
     if (cpu_ns != nullptr) {
@@ -83,8 +83,8 @@ bool someone_has_registered() {
 
 }  // namespace
 
-void register_markers() {
-  static Markers markers;
+void register_profiler_stubs() {
+  static ProfilerStubs markers;
   if (!someone_has_registered()) torch::profiler::impl::registerPrivateUse1Methods(&markers);
 }
 

@@ -19,16 +19,16 @@ struct Launch {
   int64_t start;
   Item* item;        // with rank 0: a call of another process
   int64_t work_end;  // the latest end of its device work so far; 0: none
-  uint32_t op;       // as in Timeline::Place
+  uint32_t op;       // as in OpTimeline::Place
   uint32_t range : 29;
   uint32_t rank : 3;  // how good a launch the item is; 0: none at all
 };
 static_assert(sizeof(Launch) == 32);
 
-class Launches {
+class CorrelationTable {
  public:
   // Ids from about `first` on, about so many.
-  Launches(uint64_t first, size_t expected) : base_(first - kSlack), expected_(expected) {}
+  CorrelationTable(uint64_t first, size_t expected) : base_(first - kSlack), expected_(expected) {}
 
   // Null if there was no host record with this id.
   Launch* find(uint64_t id) {

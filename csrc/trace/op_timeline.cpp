@@ -1,16 +1,16 @@
-#include "trace/notes.h"
+#include "trace/op_timeline.h"
 
 #include <algorithm>
 
 namespace kineto_spyre::trace {
 
-Timeline::Timeline(std::span<const capture::ThreadNotes> threads) {
+OpTimeline::OpTimeline(std::span<const capture::ThreadOpEvents> threads) {
   size_t begins = 0;
-  for (const capture::ThreadNotes& notes : threads) begins += notes.notes.size() / 2 + 1;
+  for (const capture::ThreadOpEvents& notes : threads) begins += notes.events.size() / 2 + 1;
   ops_.reserve(begins);
   threads_.reserve(threads.size());
-  for (const capture::ThreadNotes& notes : threads) {
-    if (notes.notes.empty()) continue;
+  for (const capture::ThreadOpEvents& notes : threads) {
+    if (notes.events.empty()) continue;
     // A tid that the system gave out again is one row of the trace: its notes go on in the same timeline.
     const auto [at, added] = by_tid_.try_emplace(notes.tid, static_cast<int32_t>(threads_.size()));
     if (added) threads_.push_back({.tid = notes.tid});
@@ -22,25 +22,25 @@ Timeline::Timeline(std::span<const capture::ThreadNotes> threads) {
   }
 }
 
-void Timeline::read(const capture::ThreadNotes& notes, Thread& thread) {
+void OpTimeline::read(const capture::ThreadOpEvents& notes, Thread& thread) {
   std::vector<uint32_t> open_ops;
   std::vector<uint32_t> open_ranges;
-  thread.edges.reserve(thread.edges.size() + notes.notes.size() + 1);
+  thread.edges.reserve(thread.edges.size() + notes.events.size() + 1);
   int64_t last = INT64_MIN;
-  for (const capture::Note& note : notes.notes) {
+  for (const capture::OpEvent& note : notes.events) {
     switch (note.kind) {
-      case capture::NoteKind::kOpBegin:
+      case capture::OpEventKind::kPushOp:
         ops_.push_back(note.id);
         open_ops.push_back(static_cast<uint32_t>(ops_.size()));
         break;
-      case capture::NoteKind::kOpEnd:
+      case capture::OpEventKind::kPopOp:
         if (!open_ops.empty()) open_ops.pop_back();  // else it began before the notes did
         break;
-      case capture::NoteKind::kUserBegin:
+      case capture::OpEventKind::kPushRange:
         ranges_.push_back({note.id, open_ranges.empty() ? 0 : open_ranges.back()});
         open_ranges.push_back(static_cast<uint32_t>(ranges_.size()));
         break;
-      case capture::NoteKind::kUserEnd:
+      case capture::OpEventKind::kPopRange:
         if (!open_ranges.empty()) open_ranges.pop_back();
         break;
     }
@@ -49,17 +49,17 @@ void Timeline::read(const capture::ThreadNotes& notes, Thread& thread) {
         {last, {open_ops.empty() ? 0 : open_ops.back(), open_ranges.empty() ? 0 : open_ranges.back()}});
   }
   // Lost notes are the last ones: what was open then can't be known to have stayed so.
-  if (notes.lost != 0) thread.edges.push_back({last, {}});
+  if (notes.dropped != 0) thread.edges.push_back({last, {}});
 }
 
-int32_t Timeline::find_thread(int64_t tid) {
+int32_t OpTimeline::find_thread(int64_t tid) {
   const auto at = by_tid_.find(tid);
   last_tid_ = tid;
   last_thread_ = at == by_tid_.end() ? -1 : at->second;
   return last_thread_;
 }
 
-Timeline::Place Timeline::search(int32_t number, int64_t ns) {
+OpTimeline::Place OpTimeline::search(int32_t number, int64_t ns) {
   Thread& thread = threads_[static_cast<size_t>(number)];
   const std::vector<Edge>& edges = thread.edges;
   // A few steps from the last place either way, else a search.
@@ -79,7 +79,7 @@ Timeline::Place Timeline::search(int32_t number, int64_t ns) {
   return thread.place;
 }
 
-Timeline::Place Timeline::only_one_at(int64_t ns, int64_t* tid) {
+OpTimeline::Place OpTimeline::only_one_at(int64_t ns, int64_t* tid) {
   Place found;
   const Thread* owner = nullptr;
   for (size_t i = 0; i < threads_.size(); ++i) {

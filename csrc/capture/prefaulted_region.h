@@ -19,12 +19,12 @@
 
 namespace kineto_spyre::capture {
 
-class Reserve {
+class PrefaultedRegion {
  public:
-  Reserve() = default;
-  Reserve(const Reserve&) = delete;
-  Reserve& operator=(const Reserve&) = delete;
-  ~Reserve();
+  PrefaultedRegion() = default;
+  PrefaultedRegion(const PrefaultedRegion&) = delete;
+  PrefaultedRegion& operator=(const PrefaultedRegion&) = delete;
+  ~PrefaultedRegion();
 
   // False, with a sentence in *error, if the address space can't be had. unit: what one take() hands out.
   bool map(size_t size, size_t unit, std::string* error);

@@ -13,7 +13,7 @@
 
 namespace kineto_spyre::trace {
 
-class Timeline {
+class OpTimeline {
  public:
   struct Place {
     uint32_t op = 0;     // index into ops() plus 1; 0: none
@@ -24,7 +24,7 @@ class Timeline {
     uint32_t parent;  // index plus 1 of the range around it; 0: none
   };
 
-  explicit Timeline(std::span<const capture::ThreadNotes> threads);
+  explicit OpTimeline(std::span<const capture::ThreadOpEvents> threads);
 
   // tid's number, -1 if it made no notes.
   int32_t thread(int64_t tid) { return tid == last_tid_ ? last_thread_ : find_thread(tid); }
@@ -56,7 +56,7 @@ class Timeline {
 
   int32_t find_thread(int64_t tid);
   Place search(int32_t number, int64_t ns);
-  void read(const capture::ThreadNotes& notes, Thread& thread);
+  void read(const capture::ThreadOpEvents& notes, Thread& thread);
 
   std::vector<Thread> threads_;
   std::unordered_map<int64_t, int32_t> by_tid_;

@@ -1,4 +1,4 @@
-#include "trace/rows.h"
+#include "trace/tracks.h"
 
 #include <algorithm>
 #include <cstring>
@@ -31,7 +31,7 @@ std::string describe(const Item& item) {
 
 }  // namespace
 
-Rows::Device& Rows::device(uint32_t id) {
+Tracks::Device& Tracks::device(uint32_t id) {
   for (Device& device : devices_) {
     if (device.id == id) return device;
   }
@@ -40,24 +40,24 @@ Rows::Device& Rows::device(uint32_t id) {
   return devices_.back();
 }
 
-Rows::Row& Rows::row(Device& device, uint32_t stream) {
+Tracks::Row& Tracks::row(Device& device, uint32_t stream) {
   const auto [at, added] = device.by_stream.try_emplace(stream, device.rows.size());
   if (added) {
     // Stream 0's number is known when all others are: settle().
     const int64_t number = stream < static_cast<uint32_t>(kGroupBase[0]) ? stream : kHighStream + stream;
     device.rows.push_back({stream});
-    device.rows.back().lane = add({false, device.id, number, number * 2, "stream " + std::to_string(stream)});
+    device.rows.back().track = add({false, device.id, number, number * 2, "stream " + std::to_string(stream)});
   }
   return device.rows[at->second];
 }
 
-int32_t Rows::add(Lane lane) {
-  if (trace_->lanes.size() >= kMaxLanes) return -1;
-  trace_->lanes.push_back(std::move(lane));
-  return static_cast<int32_t>(trace_->lanes.size() - 1);
+int32_t Tracks::add(Track track) {
+  if (trace_->tracks.size() >= kMaxTracks) return -1;
+  trace_->tracks.push_back(std::move(track));
+  return static_cast<int32_t>(trace_->tracks.size() - 1);
 }
 
-Rows::Group Rows::group_of(const Item& item) {
+Tracks::Group Tracks::group_of(const Item& item) {
   switch (item.kind) {
     case aiupti::Kind::kMemset:
       return kMemset;
@@ -76,22 +76,22 @@ Rows::Group Rows::group_of(const Item& item) {
   }
 }
 
-bool Rows::place(Item& item, uint32_t device_id, uint32_t stream_id, int64_t start, int64_t end) {
+bool Tracks::place(Item& item, uint32_t device_id, uint32_t stream_id, int64_t start, int64_t end) {
   Device& on = device(device_id);
   if (item.kind != aiupti::Kind::kCompute) {
     const Group group = group_of(item);
     return place_copy(on.copies[group], group, on, item, start, end);
   }
   Row& row = this->row(on, stream_id);
-  if (row.lane < 0) return false;
-  item.lane = static_cast<uint16_t>(row.lane);
+  if (row.track < 0) return false;
+  item.track = static_cast<uint16_t>(row.track);
   if (!row.is_next(start)) row.unsettled = true;
   row.last_start = std::max(row.last_start, start);
   row.last_end = std::max(row.last_end, end);
   return true;
 }
 
-void Rows::begin_again() {
+void Tracks::begin_again() {
   for (Device& device : devices_) {
     for (Row& row : device.rows) {
       row.last_start = row.last_end = INT64_MIN;
@@ -105,7 +105,7 @@ void Rows::begin_again() {
   }
 }
 
-bool Rows::place_copy(Copies& copies, Group group, const Device& device, Item& item, int64_t start, int64_t end) {
+bool Tracks::place_copy(Copies& copies, Group group, const Device& device, Item& item, int64_t start, int64_t end) {
   if (start <= copies.last_start) copies.unsettled = true;
   copies.last_start = std::max(copies.last_start, start);
   auto free = std::ranges::find_if(copies.rows, [&](const auto& row) { return row.second <= start; });
@@ -114,9 +114,9 @@ bool Rows::place_copy(Copies& copies, Group group, const Device& device, Item& i
       const auto number = static_cast<int64_t>(copies.rows.size());
       std::string name = kGroupName[group];
       if (number != 0) name += ' ' + std::to_string(number + 1);
-      const int32_t lane = add({false, device.id, kGroupBase[group] + number, kGroupBase[group] * 10 + number, name});
-      if (lane < 0) return false;
-      copies.rows.emplace_back(static_cast<uint16_t>(lane), end);
+      const int32_t track = add({false, device.id, kGroupBase[group] + number, kGroupBase[group] * 10 + number, name});
+      if (track < 0) return false;
+      copies.rows.emplace_back(static_cast<uint16_t>(track), end);
       free = copies.rows.end() - 1;
     } else {
       copies.unsettled = true;
@@ -124,59 +124,59 @@ bool Rows::place_copy(Copies& copies, Group group, const Device& device, Item& i
     }
   }
   free->second = std::max(free->second, end);
-  item.lane = free->first;
+  item.track = free->first;
   return true;
 }
 
-bool Rows::drop_duplicate(Item& item, const Item& other) {
+bool Tracks::drop_duplicate(Item& item, const Item& other) {
   if (item.kind != other.kind || std::memcmp(item.record, other.record, aiupti::size_of(item.kind)) != 0) return false;
-  item.set(Item::kDropped);
-  ++trace_->refused[static_cast<size_t>(Refusal::kDuplicate)];
+  item.set(Item::kExcluded);
+  ++trace_->invalid[static_cast<size_t>(InvalidReason::kDuplicate)];
   --trace_->captured[static_cast<size_t>(category_of(item.kind))];
   return true;
 }
 
-void Rows::number_stream_zero() {
+void Tracks::number_stream_zero() {
   for (Device& device : devices_) {
     const auto zero = device.by_stream.find(0);
-    if (zero == device.by_stream.end() || device.rows[zero->second].lane < 0) continue;
+    if (zero == device.by_stream.end() || device.rows[zero->second].track < 0) continue;
     int64_t number = 1;
     while (device.by_stream.contains(static_cast<uint32_t>(number)) && number < kGroupBase[0]) ++number;
     if (number == kGroupBase[0]) number = kHighStream;
-    Lane& lane = trace_->lanes[static_cast<size_t>(device.rows[zero->second].lane)];
-    lane.tid = number;
-    lane.sort = number * 2;
+    Track& track = trace_->tracks[static_cast<size_t>(device.rows[zero->second].track)];
+    track.tid = number;
+    track.sort = number * 2;
   }
 }
 
-void Rows::settle(ItemStore& items) {
+void Tracks::settle(ItemStore& items) {
   number_stream_zero();
   // Only rows that need it: usually none.
-  std::unordered_map<uint16_t, std::pair<size_t, size_t>> wanted;  // lane -> device, stream or kGroups
+  std::unordered_map<uint16_t, std::pair<size_t, size_t>> wanted;  // track -> device, stream or kGroups
   std::vector<std::vector<Item*>> gathered;
   std::vector<std::pair<size_t, size_t>> whose;  // device, stream; streams.size() + group for copies
   for (size_t d = 0; d < devices_.size(); ++d) {
     const Device& device = devices_[d];
     for (size_t s = 0; s < device.rows.size(); ++s) {
       if (!device.rows[s].unsettled) continue;
-      wanted[static_cast<uint16_t>(device.rows[s].lane)] = {d, s};
+      wanted[static_cast<uint16_t>(device.rows[s].track)] = {d, s};
     }
     for (size_t g = 0; g < kGroups; ++g) {
       if (!device.copies[g].unsettled) continue;
-      for (const auto& [lane, end] : device.copies[g].rows) wanted[lane] = {d, device.rows.size() + g};
+      for (const auto& [track, end] : device.copies[g].rows) wanted[track] = {d, device.rows.size() + g};
     }
   }
   if (wanted.empty()) return;
   std::unordered_map<uint16_t, size_t> slot;
-  for (const auto& [lane, key] : wanted) {
+  for (const auto& [track, key] : wanted) {
     const auto at = std::ranges::find(whose, key);
-    slot[lane] = static_cast<size_t>(at - whose.begin());
+    slot[track] = static_cast<size_t>(at - whose.begin());
     if (at == whose.end()) whose.push_back(key);
   }
   gathered.resize(whose.size());
   items.each([&](Item& item) {
-    if (item.has(Item::kDropped)) return;
-    const auto at = slot.find(item.lane);
+    if (item.has(Item::kExcluded)) return;
+    const auto at = slot.find(item.track);
     if (at != slot.end()) gathered[at->second].push_back(&item);
   });
   // In the order of the rows, so that the first pair that is named is always the same.
@@ -201,7 +201,7 @@ void Rows::settle(ItemStore& items) {
   }
 }
 
-void Rows::settle_row(const Device& device, const Row& row, std::vector<Item*>& items) {
+void Tracks::settle_row(const Device& device, const Row& row, std::vector<Item*>& items) {
   const Item* latest = nullptr;  // of those so far, the one that ends last
   for (Item* item : items) {
     if (latest != nullptr && start_of(*item) < end_of(*latest)) {
@@ -217,7 +217,7 @@ void Rows::settle_row(const Device& device, const Row& row, std::vector<Item*>& 
   }
 }
 
-void Rows::settle_copies(Device& device, Group group, std::vector<Item*>& items) {
+void Tracks::settle_copies(Device& device, Group group, std::vector<Item*>& items) {
   Copies& copies = device.copies[group];
   for (auto& row : copies.rows) row.second = INT64_MIN;
   copies.last_start = INT64_MIN;
@@ -228,29 +228,29 @@ void Rows::settle_copies(Device& device, Group group, std::vector<Item*>& items)
     const int64_t start = start_of(*item);
     const bool full = std::ranges::none_of(copies.rows, [&](const auto& row) { return row.second <= start; }) &&
                       copies.rows.size() == kMaxRows;
-    trace_->crowded += full ? 1 : 0;
+    trace_->tracks_exhausted += full ? 1 : 0;
     place_copy(copies, group, device, *item, start, end_of(*item));
   }
 }
 
-void Rows::place_spans(std::vector<Span>& spans) {
+void Tracks::place_spans(std::vector<Span>& spans) {
   std::ranges::sort(spans, [](const Span& a, const Span& b) {
-    if (a.lane != b.lane) return a.lane < b.lane;
+    if (a.track != b.track) return a.track < b.track;
     return a.start != b.start ? a.start < b.start : a.end > b.end;
   });
   // Ranges nest. Those that cross (of two threads, on one stream) go to further rows.
   struct Row {
-    uint16_t lane;
+    uint16_t track;
     std::vector<int64_t> open;  // ends of the spans that the next one may stand in
   };
   std::vector<Row> rows;
-  uint16_t stream_lane = 0;
+  uint16_t stream_track = 0;
   std::vector<Span> placed;
   placed.reserve(spans.size());
   for (const Span& span : spans) {
-    if (rows.empty() || span.lane != stream_lane) {
+    if (rows.empty() || span.track != stream_track) {
       rows.clear();
-      stream_lane = span.lane;
+      stream_track = span.track;
     }
     const auto fits = [&](Row& row) {
       while (!row.open.empty() && row.open.back() <= span.start) row.open.pop_back();
@@ -258,18 +258,18 @@ void Rows::place_spans(std::vector<Span>& spans) {
     };
     auto at = std::ranges::find_if(rows, fits);
     if (at == rows.end()) {
-      const Lane stream = trace_->lanes[stream_lane];
+      const Track stream = trace_->tracks[stream_track];
       Device& on = device(static_cast<uint32_t>(stream.process));
       std::string name = stream.name + " ranges";
       if (!rows.empty()) name += ' ' + std::to_string(rows.size() + 1);
-      const int32_t lane = add({false, stream.process, kSpanBase + on.span_rows++, stream.sort - 1, name});
-      if (lane < 0) continue;
-      rows.push_back({static_cast<uint16_t>(lane), {}});
+      const int32_t track = add({false, stream.process, kSpanBase + on.span_rows++, stream.sort - 1, name});
+      if (track < 0) continue;
+      rows.push_back({static_cast<uint16_t>(track), {}});
       at = rows.end() - 1;
     }
     placed.push_back(span);
     Span& shown = placed.back();
-    shown.lane = at->lane;
+    shown.track = at->track;
     at->open.push_back(span.end);
     shown.level = static_cast<uint16_t>(at->open.size());
   }

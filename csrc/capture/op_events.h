@@ -7,10 +7,10 @@
 //    block   | link | header of A | note | note | ... | header of B | note | 0 0 0 ...        16 bytes each
 //    note    [ stamp | id << 3, kind ]
 //    header  [ which stretch of its thread this is | number of the thread << 3, kHeader ]
-//    threads | tid, lost | tid, lost | ...
+//    threads | tid, dropped | tid, dropped | ...
 //
 // Nothing else is written down: fresh memory is zero and no note is (kinds count from 1), so the notes of a block end
-// at the first zero. What there is no room for is counted, and a thread that lost one note makes no further one in this
+// at the first zero. What there is no room for is counted, and a thread that dropped one note makes no further one in this
 // window: what is kept is an exact beginning of what the thread did.
 //
 // Where a thread writes next is in its thread-local memory. What whoever closes a window reads of it (`inside`, below)
@@ -29,7 +29,7 @@
 // Either the thread loads the gate after the fence that membarrier put into it: then it sees it closed and writes
 // nothing. Or before: then its store to inside came before that fence too, close() sees it, and waits. So a note needs
 // no fence. Where there is no membarrier, or no cheap counter (clock.h), a thread's `window` is never set to the open
-// one: every note then goes the long way, which has a fence and takes any clock.
+// one: every note then goes the slow path, which has a fence and takes any clock.
 #pragma once
 
 #include <atomic>
@@ -41,27 +41,27 @@
 #include "capture/capture.h"
 #include "capture/clock.h"
 #include "capture/index_stack.h"
-#include "capture/reserve.h"
+#include "capture/prefaulted_region.h"
 
 namespace kineto_spyre::capture {
 
-struct PackedNote {
+struct PackedOpEvent {
   uint64_t stamp;  // ticks
   uint64_t word;   // 61 bits of id, 3 of kind
 };
-static_assert(sizeof(PackedNote) == 16);
+static_assert(sizeof(PackedOpEvent) == 16);
 
 // The memory of one session's notes.
-class NoteStore {
+class OpEventStore {
  public:
   struct Thread {
     uint32_t tid;
     uint32_t stretches;  // how often it took room
-    uint64_t lost;
+    uint64_t dropped;
   };
   struct Room {
-    PackedNote* begin = nullptr;
-    PackedNote* end = nullptr;
+    PackedOpEvent* begin = nullptr;
+    PackedOpEvent* end = nullptr;
   };
 
   bool map(size_t budget_bytes, std::string* error);
@@ -76,23 +76,23 @@ class NoteStore {
 
   // The rest is for after the window was closed.
   uint64_t count() const noexcept;  // notes that were kept
-  uint64_t lost() const noexcept;
+  uint64_t dropped() const noexcept;
   // By thread, in the order in which the threads made their first notes. Throws std::bad_alloc.
-  std::vector<ThreadNotes> collect(const TickConverter& clock) const;
+  std::vector<ThreadOpEvents> collect(const TickConverter& clock) const;
 
  private:
   static constexpr size_t kBlockBytes = size_t{16} * 1024;
-  static constexpr size_t kBlockNotes = kBlockBytes / sizeof(PackedNote);
+  static constexpr size_t kBlockNotes = kBlockBytes / sizeof(PackedOpEvent);
   static constexpr size_t kMaxThreads = size_t{64} * 1024;
   struct Link {
     std::atomic<uint32_t> successor;  // for waiting_
     uint32_t used;                    // where the rest of a waiting block begins
     uint64_t unused;
   };
-  static_assert(sizeof(Link) == sizeof(PackedNote));
+  static_assert(sizeof(Link) == sizeof(PackedOpEvent));
 
   Link& link(uint32_t block) const noexcept { return *reinterpret_cast<Link*>(blocks_.data() + block * kBlockBytes); }
-  PackedNote* notes(uint32_t block) const noexcept { return reinterpret_cast<PackedNote*>(&link(block)); }
+  PackedOpEvent* notes(uint32_t block) const noexcept { return reinterpret_cast<PackedOpEvent*>(&link(block)); }
   auto successors() const noexcept {
     return [this](uint32_t block) -> std::atomic<uint32_t>& { return link(block).successor; };
   }
@@ -101,21 +101,21 @@ class NoteStore {
   template <class Visitor>
   void for_each_stretch(Visitor visit) const;
 
-  Reserve blocks_;
-  Reserve threads_;
+  PrefaultedRegion blocks_;
+  PrefaultedRegion threads_;
   alignas(64) IndexStack waiting_;
 };
 
 // Once per process: readies threads' slots. False if notes can't be had on this system.
-bool prepare_notes() noexcept;
-// For tests: whether notes may go the short way, where the machine has what it needs. Not while a window is open.
-void allow_short_way(bool allowed) noexcept;
-// Notes go to *store until close_notes(), which returns when the store is complete and nobody looks at it any more.
-void open_notes(NoteStore* store) noexcept;
-void close_notes() noexcept;
-// Notes that were lost because their thread found no slot or no place in the table, since the last call.
-uint64_t take_homeless_notes() noexcept;
+bool prepare_op_events() noexcept;
+// For tests: whether notes may go the fast path, where the machine has what it needs. Not while a window is open.
+void allow_fast_path(bool allowed) noexcept;
+// Notes go to *store until close_op_events(), which returns when the store is complete and nobody looks at it any more.
+void open_op_events(OpEventStore* store) noexcept;
+void close_op_events() noexcept;
+// Notes that were dropped because their thread found no slot or no place in the table, since the last call.
+uint64_t take_unattributed_drops() noexcept;
 // In a child, right after fork(): off, and no thread but the calling one.
-void forget_notes_after_fork() noexcept;
+void forget_op_events_after_fork() noexcept;
 
 }  // namespace kineto_spyre::capture

@@ -1,13 +1,13 @@
-#include "trace/launches.h"
+#include "trace/correlation_table.h"
 
 namespace kineto_spyre::trace {
 
-void Launches::turn_to(uint64_t number) {
+void CorrelationTable::turn_to(uint64_t number) {
   current_ = number;
   launches_ = reinterpret_cast<Launch*>(segments_[number].data());
 }
 
-Launch* Launches::find_elsewhere(uint64_t id, uint64_t index) {
+Launch* CorrelationTable::find_elsewhere(uint64_t id, uint64_t index) {
   if (index < kNear && has_segment(index / kSegment)) {
     turn_to(index / kSegment);
     return find(id);
@@ -16,7 +16,7 @@ Launch* Launches::find_elsewhere(uint64_t id, uint64_t index) {
   return found != far_.end() && found->second.item != nullptr ? &found->second : nullptr;
 }
 
-Launch& Launches::get_elsewhere(uint64_t id, uint64_t index) {
+Launch& CorrelationTable::get_elsewhere(uint64_t id, uint64_t index) {
   const uint64_t number = index / kSegment;
   if (index < kNear && has_segment(number)) {
     turn_to(number);
@@ -45,7 +45,7 @@ Launch& Launches::get_elsewhere(uint64_t id, uint64_t index) {
   return get(id);
 }
 
-uint32_t Launches::number_far(uint64_t id) {
+uint32_t CorrelationTable::number_far(uint64_t id) {
   constexpr auto first = static_cast<uint32_t>(kNear);
   return numbers_.try_emplace(id, first + static_cast<uint32_t>(numbers_.size())).first->second;
 }

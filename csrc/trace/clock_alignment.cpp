@@ -1,4 +1,4 @@
-#include "trace/clock.h"
+#include "trace/clock_alignment.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "capture/notes.h"
+#include "capture/op_events.h"
 
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -11,48 +11,48 @@
 namespace kineto_spyre::capture {
 namespace {
 
-constexpr uint64_t kHeader = 7;  // beside NoteKind + 1
+constexpr uint64_t kHeader = 7;  // beside OpEventKind + 1
 constexpr int kKindBits = 3;
 
-constexpr uint64_t word_of(NoteKind kind, uint64_t id) { return (id << kKindBits) | (static_cast<uint64_t>(kind) + 1); }
+constexpr uint64_t word_of(OpEventKind kind, uint64_t id) { return (id << kKindBits) | (static_cast<uint64_t>(kind) + 1); }
 
 }  // namespace
 
-bool NoteStore::map(size_t budget_bytes, std::string* error) {
+bool OpEventStore::map(size_t budget_bytes, std::string* error) {
   const size_t blocks = std::max<size_t>(1, budget_bytes / kBlockBytes);
   return blocks_.map(blocks * kBlockBytes, kBlockBytes, error) &&
          threads_.map(kMaxThreads * sizeof(Thread), sizeof(Thread), error);
 }
 
-void NoteStore::touch_ahead(size_t bytes) noexcept {
+void OpEventStore::touch_ahead(size_t bytes) noexcept {
   blocks_.touch_ahead(bytes);
   threads_.touch_ahead(kBlockBytes);
 }
 
-NoteStore::Thread* NoteStore::enter(uint32_t tid) noexcept {
+OpEventStore::Thread* OpEventStore::enter(uint32_t tid) noexcept {
   const size_t offset = threads_.take();
-  if (offset == Reserve::kEnd) return nullptr;
+  if (offset == PrefaultedRegion::kEnd) return nullptr;
   auto* thread = reinterpret_cast<Thread*>(threads_.data() + offset);
   thread->tid = tid;
   return thread;
 }
 
-NoteStore::Room NoteStore::take(Thread* thread) noexcept {
+OpEventStore::Room OpEventStore::take(Thread* thread) noexcept {
   uint32_t block = waiting_.pop(successors());
   uint32_t used = 1;
   if (block != IndexStack::kNone) {
     used = link(block).used;
   } else {
     const size_t offset = blocks_.take();
-    if (offset == Reserve::kEnd) return {};
+    if (offset == PrefaultedRegion::kEnd) return {};
     block = static_cast<uint32_t>(offset / kBlockBytes);
   }
-  PackedNote* begin = notes(block) + used;
+  PackedOpEvent* begin = notes(block) + used;
   *begin = {thread->stretches++, (static_cast<uint64_t>(thread - threads()) << kKindBits) | kHeader};
   return {begin + 1, notes(block) + kBlockNotes};
 }
 
-void NoteStore::give_back(Room rest) noexcept {
+void OpEventStore::give_back(Room rest) noexcept {
   if (rest.end - rest.begin < 2) return;  // no room for a header and a note
   const auto block = static_cast<uint32_t>((reinterpret_cast<uint8_t*>(rest.end) - blocks_.data()) / kBlockBytes - 1);
   link(block).used = static_cast<uint32_t>(rest.begin - notes(block));
@@ -60,59 +60,59 @@ void NoteStore::give_back(Room rest) noexcept {
 }
 
 template <class Visitor>
-void NoteStore::for_each_stretch(Visitor visit) const {
+void OpEventStore::for_each_stretch(Visitor visit) const {
   const auto blocks = static_cast<uint32_t>(blocks_.used() / kBlockBytes);
   for (uint32_t block = 0; block < blocks; ++block) {
-    const PackedNote* note = notes(block) + 1;
-    const PackedNote* end = notes(block) + kBlockNotes;
+    const PackedOpEvent* note = notes(block) + 1;
+    const PackedOpEvent* end = notes(block) + kBlockNotes;
     while (note != end && note->word != 0) {
-      const PackedNote& header = *note++;
-      const PackedNote* first = note;
+      const PackedOpEvent& header = *note++;
+      const PackedOpEvent* first = note;
       while (note != end && note->word != 0 && (note->word & 7) != kHeader) ++note;
       visit(static_cast<size_t>(header.word >> kKindBits), header.stamp, first, note);
     }
   }
 }
 
-uint64_t NoteStore::count() const noexcept {
+uint64_t OpEventStore::count() const noexcept {
   uint64_t count = 0;
-  for_each_stretch([&](size_t, uint64_t, const PackedNote* first, const PackedNote* end) {
+  for_each_stretch([&](size_t, uint64_t, const PackedOpEvent* first, const PackedOpEvent* end) {
     count += static_cast<uint64_t>(end - first);
   });
   return count;
 }
 
-uint64_t NoteStore::lost() const noexcept {
-  uint64_t lost = 0;
-  for (size_t i = 0; i < threads_.used() / sizeof(Thread); ++i) lost += threads()[i].lost;
-  return lost;
+uint64_t OpEventStore::dropped() const noexcept {
+  uint64_t dropped = 0;
+  for (size_t i = 0; i < threads_.used() / sizeof(Thread); ++i) dropped += threads()[i].dropped;
+  return dropped;
 }
 
-std::vector<ThreadNotes> NoteStore::collect(const TickConverter& clock) const {
+std::vector<ThreadOpEvents> OpEventStore::collect(const TickConverter& clock) const {
   struct Stretch {
     uint64_t number;
-    const PackedNote* first;
-    const PackedNote* end;
+    const PackedOpEvent* first;
+    const PackedOpEvent* end;
   };
   const size_t entered = threads_.used() / sizeof(Thread);
   std::vector<std::vector<Stretch>> stretches(entered);
-  for_each_stretch([&](size_t thread, uint64_t number, const PackedNote* first, const PackedNote* end) {
+  for_each_stretch([&](size_t thread, uint64_t number, const PackedOpEvent* first, const PackedOpEvent* end) {
     stretches[thread].push_back({number, first, end});
   });
 
-  std::vector<ThreadNotes> result(entered);
+  std::vector<ThreadOpEvents> result(entered);
   for (size_t i = 0; i < entered; ++i) {
     // Blocks are in the order in which they were taken, but a rest that waited may be older than the block before it.
     std::ranges::sort(stretches[i], {}, &Stretch::number);
     size_t count = 0;
     for (const Stretch& stretch : stretches[i]) count += static_cast<size_t>(stretch.end - stretch.first);
     result[i].tid = static_cast<int32_t>(threads()[i].tid);
-    result[i].lost = threads()[i].lost;
-    result[i].notes.reserve(count);
+    result[i].dropped = threads()[i].dropped;
+    result[i].events.reserve(count);
     for (const Stretch& stretch : stretches[i]) {
-      for (const PackedNote* note = stretch.first; note != stretch.end; ++note) {
-        result[i].notes.push_back(
-            {clock.to_ns(note->stamp), note->word >> kKindBits, static_cast<NoteKind>((note->word & 7) - 1)});
+      for (const PackedOpEvent* note = stretch.first; note != stretch.end; ++note) {
+        result[i].events.push_back(
+            {clock.to_ns(note->stamp), note->word >> kKindBits, static_cast<OpEventKind>((note->word & 7) - 1)});
       }
     }
   }
@@ -144,23 +144,23 @@ constinit Slot no_slot;  // what a thread without one has
 // writes. Static TLS: the address is a constant away from the thread pointer, and there is nothing to allocate or call.
 struct alignas(64) Writing {
   Slot* slot = &no_slot;
-  PackedNote* at = nullptr;
-  PackedNote* end = nullptr;
-  uint32_t window = kNever;  // in which `at` may be written to by the short way
+  PackedOpEvent* at = nullptr;
+  PackedOpEvent* end = nullptr;
+  uint32_t window = kNever;  // in which `at` may be written to by the fast path
   uint32_t known = kNever;   // in which `thread` is entered
-  NoteStore* store = nullptr;
-  NoteStore::Thread* thread = nullptr;
+  OpEventStore* store = nullptr;
+  OpEventStore::Thread* thread = nullptr;
 };
 static_assert(sizeof(Writing) == 64);
 __attribute__((tls_model("initial-exec"))) constinit thread_local Writing mine;
 pthread_key_t thread_end;
 
 alignas(64) constinit std::atomic<uint32_t> gate{kClosed};
-constinit std::atomic<NoteStore*> open_store{nullptr};
-alignas(64) constinit std::atomic<uint64_t> homeless{0};  // not beside the gate, which everybody reads
+constinit std::atomic<OpEventStore*> open_store{nullptr};
+alignas(64) constinit std::atomic<uint64_t> unattributed{0};  // not beside the gate, which everybody reads
 constinit uint32_t windows = kClosed;                     // by whoever opens
-constinit bool short_way = false;                         // written while the gate is closed
-constinit bool can_short_way = false;
+constinit bool fast_path = false;                         // written while the gate is closed
+constinit bool can_fast_path = false;
 
 bool has_membarrier() noexcept { return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0; }
 
@@ -168,8 +168,8 @@ Slot* take_slot() noexcept {
   uint32_t index = free_slots.pop(successor_of_slot);
   if (index == IndexStack::kNone) {
     if (slots_used.load(std::memory_order_relaxed) >= kSlots) return nullptr;
-    // Sequentially consistent, as is the load in close_notes(): either that sees this slot, or the thread sees the
-    // closed gate (see note_long_way).
+    // Sequentially consistent, as is the load in close_op_events(): either that sees this slot, or the thread sees the
+    // closed gate (see add_on_slow_path).
     index = slots_used.fetch_add(1, std::memory_order_seq_cst);
     if (index >= kSlots) return nullptr;
   }
@@ -181,7 +181,7 @@ uint32_t enter_with_fence(Slot* slot) noexcept {
   slot->inside.exchange(1, std::memory_order_seq_cst);
   return gate.load(std::memory_order_seq_cst);
 }
-// Release: the notes; partner is the acquire in close_notes().
+// Release: the notes; partner is the acquire in close_op_events().
 void leave(Slot* slot) noexcept { slot->inside.store(0, std::memory_order_release); }
 
 void at_thread_end(void* value) noexcept {
@@ -193,18 +193,18 @@ void at_thread_end(void* value) noexcept {
   free_slots.push(static_cast<uint32_t>(slot - slots), successor_of_slot);
 }
 
-// The first note of a thread or of a window, a full block, and machines without the means for the short way.
-__attribute__((noinline, cold)) void note_long_way(uint64_t word) noexcept {
+// The first note of a thread or of a window, a full block, and machines without the means for the fast path.
+__attribute__((noinline, cold)) void add_on_slow_path(uint64_t word) noexcept {
   Slot* slot = mine.slot;
   if (slot == &no_slot) {
     slot = take_slot();
     if (slot == nullptr) {
-      homeless.fetch_add(1, std::memory_order_relaxed);
+      unattributed.fetch_add(1, std::memory_order_relaxed);
       return;
     }
     if (pthread_setspecific(thread_end, slot) != 0) {  // no memory: the slot would never come back
       free_slots.push(static_cast<uint32_t>(slot - slots), successor_of_slot);
-      homeless.fetch_add(1, std::memory_order_relaxed);
+      unattributed.fetch_add(1, std::memory_order_relaxed);
       return;
     }
     mine.slot = slot;
@@ -217,42 +217,42 @@ __attribute__((noinline, cold)) void note_long_way(uint64_t word) noexcept {
       mine.thread = mine.store->enter(static_cast<uint32_t>(syscall(SYS_gettid)));
       mine.at = mine.end = nullptr;
       mine.known = window;
-      mine.window = short_way ? window : kNever;
+      mine.window = fast_path ? window : kNever;
     }
     if (mine.thread == nullptr) {
-      homeless.fetch_add(1, std::memory_order_relaxed);
+      unattributed.fetch_add(1, std::memory_order_relaxed);
     } else {
-      if (mine.at == mine.end && mine.thread->lost == 0) {
-        const NoteStore::Room room = mine.store->take(mine.thread);
+      if (mine.at == mine.end && mine.thread->dropped == 0) {
+        const OpEventStore::Room room = mine.store->take(mine.thread);
         mine.at = room.begin;
         mine.end = room.end;
       }
       if (mine.at != mine.end) {
         *mine.at++ = {ticks(), word};
       } else {
-        ++mine.thread->lost;
+        ++mine.thread->dropped;
       }
     }
   }
   leave(slot);
 }
 
-template <NoteKind kind>
+template <OpEventKind kind>
 __attribute__((noinline)) void note_while_open(uint64_t id) noexcept {
   Slot* slot = mine.slot;
   slot->inside.store(1, std::memory_order_relaxed);
-  // The processor's part of this fence is the membarrier in close_notes().
+  // The processor's part of this fence is the membarrier in close_op_events().
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (gate.load(std::memory_order_relaxed) == mine.window && mine.at != mine.end) [[likely]] {
     *mine.at++ = {fast_ticks(), word_of(kind, id)};
     return leave(slot);
   }
   leave(slot);
-  note_long_way(word_of(kind, id));
+  add_on_slow_path(word_of(kind, id));
 }
 
 // A function of its own, so that off is a load and a branch that is not taken.
-template <NoteKind kind>
+template <OpEventKind kind>
 inline void note(uint64_t id) noexcept {
   // Relaxed: off is off a moment sooner or later; what counts is the load in note_while_open().
   if (gate.load(std::memory_order_relaxed) != kClosed) [[unlikely]]
@@ -261,36 +261,36 @@ inline void note(uint64_t id) noexcept {
 
 }  // namespace
 
-bool prepare_notes() noexcept {
+bool prepare_op_events() noexcept {
   static const bool ready = [] {
-    short_way = can_short_way = has_fast_ticks() && has_membarrier();
+    fast_path = can_fast_path = has_fast_ticks() && has_membarrier();
     return pthread_key_create(&thread_end, at_thread_end) == 0;
   }();
   return ready;
 }
 
-void allow_short_way(bool allowed) noexcept { short_way = allowed && can_short_way; }
+void allow_fast_path(bool allowed) noexcept { fast_path = allowed && can_fast_path; }
 
-void open_notes(NoteStore* store) noexcept {
+void open_op_events(OpEventStore* store) noexcept {
   open_store.store(store, std::memory_order_relaxed);
   if (++windows <= kClosed) windows = kClosed + 1;
-  // Release and sequentially consistent: the store, and `short_way`; partner is the load in enter_with_fence().
+  // Release and sequentially consistent: the store, and `fast_path`; partner is the load in enter_with_fence().
   gate.store(windows, std::memory_order_seq_cst);
 }
 
-void close_notes() noexcept {
+void close_op_events() noexcept {
   if (gate.exchange(kClosed, std::memory_order_seq_cst) == kClosed) return;
-  if (short_way) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  if (fast_path) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
   const uint32_t used = std::min(slots_used.load(std::memory_order_seq_cst), kSlots);
   for (uint32_t i = 0; i < used; ++i) {
-    // Sequentially consistent for the long way; its acquire is the partner of the release in leave().
+    // Sequentially consistent for the slow path; its acquire is the partner of the release in leave().
     while (slots[i].inside.load(std::memory_order_seq_cst) != 0) sched_yield();
   }
 }
 
-uint64_t take_homeless_notes() noexcept { return homeless.exchange(0, std::memory_order_relaxed); }
+uint64_t take_unattributed_drops() noexcept { return unattributed.exchange(0, std::memory_order_relaxed); }
 
-void forget_notes_after_fork() noexcept {
+void forget_op_events_after_fork() noexcept {
   gate.store(kClosed, std::memory_order_relaxed);
   const uint32_t used = std::min(slots_used.load(std::memory_order_relaxed), kSlots);
   for (uint32_t i = 0; i < used; ++i) slots[i].inside.store(0, std::memory_order_relaxed);
@@ -298,13 +298,13 @@ void forget_notes_after_fork() noexcept {
   slots_used.store(0, std::memory_order_relaxed);
   if (mine.slot != &no_slot) pthread_setspecific(thread_end, nullptr);
   mine = {};
-  homeless.store(0, std::memory_order_relaxed);
+  unattributed.store(0, std::memory_order_relaxed);
 }
 
 // In one cache line each, what there is to run while off: every op of the program does.
-[[gnu::aligned(64)]] void note_op_begin(uint64_t id) noexcept { note<NoteKind::kOpBegin>(id); }
-[[gnu::aligned(64)]] void note_op_end() noexcept { note<NoteKind::kOpEnd>(0); }
-void note_user_begin(uint64_t id) noexcept { note<NoteKind::kUserBegin>(id); }
-void note_user_end() noexcept { note<NoteKind::kUserEnd>(0); }
+[[gnu::aligned(64)]] void push_op(uint64_t id) noexcept { note<OpEventKind::kPushOp>(id); }
+[[gnu::aligned(64)]] void pop_op() noexcept { note<OpEventKind::kPopOp>(0); }
+void push_range(uint64_t id) noexcept { note<OpEventKind::kPushRange>(id); }
+void pop_range() noexcept { note<OpEventKind::kPopRange>(0); }
 
 }  // namespace kineto_spyre::capture
