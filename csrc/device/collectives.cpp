@@ -4,7 +4,9 @@
 #include <c10/util/Exception.h>
 #include <time.h>
 #if __has_include(<torch/csrc/distributed/c10d/Work.hpp>)
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
+#include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 #endif
 
 #include <memory>
@@ -89,6 +91,8 @@ class CollectiveKernel final : public c10::OperatorKernel {
         return seen_from(c10::kCPU, t);
       });
     }
+    if (const auto group = op.schema().argumentIndexWithName("process_group"))
+      serve_cpu(*given[static_cast<size_t>(*group)].toCustomClass<c10d::ProcessGroup>());
     stage(device, given, what_.reads, SPYRE_MEMCPY_DTOH, kReadBack, /*wait=*/true);
     const uint64_t begin = host_ns();
     c10::Dispatcher::singleton().redispatchBoxed(op, c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
@@ -100,6 +104,15 @@ class CollectiveKernel final : public c10::OperatorKernel {
   }
 
  private:
+  // A group that was made for the device alone (init_process_group() without a backend) has no backend of the CPU,
+  // whose kernel is about to run. The device's is gloo, which serves both.
+  static void serve_cpu(c10d::ProcessGroup& group) {
+    using Type = c10d::ProcessGroup::BackendType;
+    if (group.hasBackendForDeviceType(c10::kCPU) || !group.hasBackendForDeviceType(kSpyre)) return;
+    const auto backend = group.getBackend(kSpyre);
+    group.setBackend(c10::kCPU, backend->getBackendName() == "gloo" ? Type::GLOO : Type::CUSTOM, backend);
+  }
+
   static uint64_t bytes_of(const std::vector<IValue>& arguments, int which) {
     uint64_t bytes = 0;
     if (which < 0) return bytes;
@@ -125,6 +138,19 @@ class CollectiveKernel final : public c10::OperatorKernel {
   const Collective& what_;
 };
 
+// DistributedDataParallel times forward and backward by it. The host's clock is right here: the CPU's kernel computes an
+// op's result before the op returns.
+class HostTimer final : public c10d::Timer {
+ public:
+  explicit HostTimer(c10::Device) {}
+
+  std::optional<int64_t> measureDifference(Event start, Event end) override {
+    const auto from = getTimestamp(start), to = getTimestamp(end);
+    // A time from the iteration before means that the event did not occur in this one.
+    return from && to && *to >= *from ? std::optional(*to - *from) : std::nullopt;
+  }
+};
+
 // PyTorch has a kernel for our key, which asks the group for a backend of the device; ours takes its place, and says
 // nothing about that.
 struct Quiet : c10::WarningHandler {
@@ -138,6 +164,8 @@ void register_collectives() {
   static auto* kept = new std::vector<c10::RegistrationHandleRAII>;  // for the life of the process
   Quiet quiet;
   const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
+  c10d::TimerRegistry()->Register(
+      kSpyre, [](c10::Device device) -> std::unique_ptr<c10d::Timer> { return std::make_unique<HostTimer>(device); });
   for (const Collective& what : kCollectives) {
     const auto op = dispatcher.findSchema({std::string("c10d::") + what.op, ""});
     if (!op) continue;  // a PyTorch without torch.distributed
