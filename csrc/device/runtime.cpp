@@ -19,7 +19,8 @@ bool in_bad_fork() { return forked; }
 void refuse_in_fork() {
   TORCH_CHECK(!forked,
               "This process was forked from one that uses spyre, and the device's threads don't live on in it. Start "
-              "worker processes with torch.multiprocessing's 'spawn' method, or keep them to CPU tensors.");
+              "worker processes with torch.multiprocessing's 'spawn' method and KINETO_SPYRE_EMULATE=<number of "
+              "devices> in the environment, or use CPU tensors in them.");
 }
 
 void fail(spyreError_t error, const char* doing) {
@@ -33,7 +34,7 @@ void fail(spyreError_t error, const char* doing) {
 namespace {
 
 constexpr int kPool = 32;  // streams of each priority
-constexpr c10::StreamId kMaxStreams = 1024;
+constexpr c10::StreamId kMaxStreams = 1 + 2 * kPool;  // the default one, and two pools
 
 thread_local c10::DeviceIndex t_device = 0;
 thread_local std::array<c10::StreamId, kMaxDevices> t_stream{};
@@ -43,7 +44,6 @@ struct Streams {
   std::mutex mutex;
   // release: pool(), acquire: handle()
   std::array<std::atomic<spyreStream_t>, kMaxStreams> by_id{};
-  std::array<std::array<c10::StreamId, kPool>, 2> pool{};
   std::array<unsigned, 2> next{};
 };
 std::array<Streams, kMaxDevices>& streams() {
@@ -56,16 +56,14 @@ c10::Stream from_pool(c10::DeviceIndex device, int priority) {
   Streams& s = streams()[device];
   const int which = priority < 0;
   std::lock_guard lock(s.mutex);
-  c10::StreamId& id = s.pool[which][s.next[which]++ % kPool];
-  if (id == 0) {
+  const unsigned place = s.next[which]++ % kPool;
+  // As torch-spyre numbers them: 1 to 32, and 33 to 64 for those of high priority. The runtime counts from 1, so that
+  // the default stream, 0 here, is 1 there.
+  const c10::StreamId id = 1 + which * kPool + place;
+  if (s.by_id[id].load(std::memory_order_relaxed) == nullptr) {  // the lock orders it
     spyreStream_t created = nullptr;
-    uint32_t runtime_id = 0;
-    check(spyreStreamCreate(device, priority, &created), "creating a stream");
-    check(spyreStreamGetId(created, &runtime_id), "creating a stream");
-    TORCH_CHECK(runtime_id >= 2 && runtime_id <= kMaxStreams, "spyre: a device has room for ", kMaxStreams,
-                " streams, and this one would be number ", runtime_id, ". Reuse streams, or destroy some.");
-    s.by_id[runtime_id - 1].store(created, std::memory_order_release);  // acquired by handle()
-    id = runtime_id - 1;
+    check(spyreStreamGet(device, static_cast<uint32_t>(id) + 1, &created), "creating a stream");
+    s.by_id[id].store(created, std::memory_order_release);  // acquired by handle()
   }
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(kSpyre, device), id);
 }
