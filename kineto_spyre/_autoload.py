@@ -3,6 +3,9 @@
 An exception here would break `import torch` for everybody on the machine, so there is none: what must be known becomes
 one warning. Nothing is printed, no device is opened, libaiupti is not mapped, and the backend keeps its name.
 KINETO_SPYRE_AUTOLOAD=0 turns it off (and so does PyTorch's own TORCH_DEVICE_BACKEND_AUTOLOAD=0, for all backends).
+
+KINETO_SPYRE_EMULATE=<devices> starts the emulated Spyre here as well. Processes that the program starts inherit it, so
+that they know the device "spyre" before they receive a tensor of it.
 """
 
 from __future__ import annotations
@@ -19,3 +22,11 @@ def register() -> None:
         _plugin.autoload()
     except Exception as error:
         _notices.warn(f"kineto_spyre could not register itself: {error} Profiles go on without Spyre.")
+        return
+    try:
+        if devices := _environment.count("KINETO_SPYRE_EMULATE", default=0):
+            from . import emulator
+
+            emulator.enable(devices=devices)
+    except Exception as error:
+        _notices.warn(f"The emulated Spyre was not started: {error}")

@@ -83,6 +83,13 @@ VARIABLES = (
         _is_count(1, 600_000),
     ),
     Variable(
+        "KINETO_SPYRE_EMULATE",
+        "a whole number from 0 to 8",
+        "0",
+        "devices of an emulated Spyre that starts when torch is imported, also in processes that the program starts",
+        _is_count(0, 8),
+    ),
+    Variable(
         "KINETO_SPYRE_FAULTS",
         "a comma-separated list of key=value",
         "none",
@@ -123,3 +130,14 @@ def flag(name: str, default: bool) -> bool:
     if value in FALSE:
         return False
     raise SpyreProfilerError(f"{name} is {os.environ[name]!r}; expected 0 or 1. Correct it or unset it.")
+
+
+def count(name: str, default: int) -> int:
+    """The value of a variable that holds a whole number. Raises SpyreProfilerError, with a sentence, for other text."""
+    value = os.environ.get(name, "").strip()
+    if not value:
+        return default
+    (variable,) = (v for v in VARIABLES if v.name == name)
+    if not variable.fits(value):
+        raise SpyreProfilerError(f"{name} is {os.environ[name]!r}; expected {variable.values}. Correct it or unset it.")
+    return int(value)
