@@ -49,8 +49,13 @@ def _name_the_device(torch) -> None:  # type: ignore[no-untyped-def]
         torch.utils.rename_privateuse1_backend("spyre")
     module = importlib.import_module("._device_module", __package__)
     torch._register_device_module("spyre", module)
-    for part in ("memory", "random"):  # so that `import torch.spyre.memory` gives the same module
+    for part in ("memory", "random", "streams"):  # so that `import torch.spyre.memory` gives the same module
         sys.modules[f"torch.spyre.{part}"] = getattr(module, part)
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
+    from . import _compile, _distributed, _trainer
+
+    _compile.register()
+    _distributed.register()
+    _trainer.register()

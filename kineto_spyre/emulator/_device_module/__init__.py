@@ -5,14 +5,12 @@ A device is named by an index, "spyre", "spyre:1" or a torch.device; None means 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 
 from ... import _device
-from . import memory, random
+from . import memory, random, streams
 from ._index import DeviceLike, index_of
 from .memory import (
     empty_cache,
@@ -39,6 +37,7 @@ from .random import (
     set_rng_state,
     set_rng_state_all,
 )
+from .streams import Event, Stream, current_stream, default_stream, set_stream, stream
 
 __all__ = [
     "DeviceProperties",
@@ -56,6 +55,7 @@ __all__ = [
     "get_amp_supported_dtype",
     "get_device_name",
     "get_device_properties",
+    "get_downcast_warning",
     "get_rng_state",
     "get_rng_state_all",
     "init",
@@ -80,10 +80,12 @@ __all__ = [
     "seed",
     "seed_all",
     "set_device",
+    "set_downcast_warning",
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
     "stream",
+    "streams",
     "synchronize",
 ]
 
@@ -102,7 +104,12 @@ def device_count() -> int:
 
 
 def init() -> None:
-    """Nothing: the device is ready since kineto_spyre.emulator.enable()."""
+    """Changes nothing, because kineto_spyre.emulator.enable() made the device ready.
+
+    Raises:
+        RuntimeError: This process was forked from one that uses the device.
+    """
+    _device.refuse_in_fork()
 
 
 def is_initialized() -> bool:
@@ -165,10 +172,17 @@ def can_device_access_peer(device: DeviceLike, peer: DeviceLike) -> bool:
 
 
 class DeviceProperties(NamedTuple):
+    """What a device is: its name, its memory in bytes, its cores, and each core's scratchpad in bytes."""
+
     name: str
-    total_memory: int  # bytes
+    total_memory: int
     cores: int
     scratchpad_bytes_per_core: int
+
+    @property
+    def multi_processor_count(self) -> int:
+        """The cores, under the name that Inductor asks for."""
+        return self.cores
 
 
 def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
@@ -188,47 +202,28 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return including_emulation
 
 
-class Stream(torch.Stream):
-    """A stream of a spyre: torch.Stream(device="spyre"). Streams come from a pool of 32 a device and priority."""
-
-    def __new__(cls, device: DeviceLike = None, priority: int = 0, **kwargs: Any) -> Stream:
-        if kwargs:  # stream_id, device_index, device_type: a stream that there is already
-            return super().__new__(cls, **kwargs)
-        return super().__new__(cls, device=torch.device("spyre", index_of(device)), priority=priority)
+_warns_of_downcasts = True
 
 
-class Event(torch.Event):
-    """An event of a spyre: torch.Event(device="spyre")."""
+def get_downcast_warning() -> bool:
+    """Whether a copy to the device warns when it makes 32-bit integers of 64-bit ones, as a real Spyre's does.
 
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
-        return super().__new__(
-            cls, device="spyre", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
-        )
-
-
-def current_stream(device: DeviceLike = None) -> torch.Stream:
-    """The calling thread's current stream on `device`."""
-    return torch._C._accelerator_getStream(index_of(device))
+    The emulated device has 64-bit integers, so it never does that and never warns; the setting is kept for programs
+    that are written for torch-spyre.
+    """
+    return _warns_of_downcasts
 
 
-def default_stream(device: DeviceLike = None) -> torch.Stream:
-    """The device's default stream: row 1 in a trace."""
-    index = index_of(device)
-    kind = current_stream(index).device_type
-    return torch.Stream(stream_id=0, device_index=index, device_type=kind)
+def set_downcast_warning(enabled: bool) -> None:
+    """Sets what get_downcast_warning() returns."""
+    global _warns_of_downcasts
+    _warns_of_downcasts = bool(enabled)
 
 
-def set_stream(stream: torch.Stream | None) -> None:
-    """Makes `stream` the calling thread's current one on its device. None changes nothing."""
-    if stream is not None:
-        torch._C._accelerator_setStream(stream)
+def __getattr__(name: str) -> Any:
+    # Inductor asks a device's module for these when it first compiles (torch._inductor.codegen.common).
+    if name in ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen"):
+        from .. import _compile
 
-
-@contextlib.contextmanager
-def stream(stream: torch.Stream | None) -> Iterator[torch.Stream | None]:
-    """Within it, `stream` and its device are current. None changes nothing."""
-    if stream is None:
-        yield None
-        return
-    with stream:
-        yield stream
+        return getattr(_compile, name)
+    raise AttributeError(f"module 'torch.spyre' has no attribute {name!r}")
