@@ -2,8 +2,10 @@
 
 >>> import kineto_spyre
 >>> kineto_spyre.emulator.enable(devices=1)
->>> import kineto_spyre.emulator.lightning  # registers the name "spyre"
->>> trainer = lightning.Trainer(accelerator="spyre", devices=1)
+>>> import kineto_spyre.emulator.lightning  # registers the names "spyre" and "single_spyre"
+>>> trainer = lightning.Trainer(accelerator="spyre", strategy="single_spyre", devices=1)
+
+The strategy must be named: for one device of an accelerator that is not its own, Lightning takes the CPU.
 """
 
 from __future__ import annotations
@@ -13,32 +15,38 @@ from typing import Any
 import torch
 
 from . import _device_module as spyre
+from ._device_module._index import index_of
 from ._machine import device_count, is_enabled
 
 try:
     from lightning.pytorch.accelerators import Accelerator, AcceleratorRegistry
+    from lightning.pytorch.strategies import SingleDeviceStrategy, StrategyRegistry
 except ImportError:
     try:
         from pytorch_lightning.accelerators import Accelerator, AcceleratorRegistry
+        from pytorch_lightning.strategies import SingleDeviceStrategy, StrategyRegistry
     except ImportError as error:
         raise ImportError(
             "kineto_spyre.emulator.lightning needs Lightning, which is not installed. Run: pip install lightning"
         ) from error
 
-__all__ = ["SpyreAccelerator"]
+__all__ = ["SingleSpyreStrategy", "SpyreAccelerator"]
 
 
 class SpyreAccelerator(Accelerator):  # type: ignore[misc]  # untyped where Lightning is not installed
-    """The devices of the emulated Spyre: Trainer(accelerator="spyre") or Trainer(accelerator=SpyreAccelerator())."""
+    """The devices of the emulated Spyre, for Trainer(accelerator="spyre")."""
 
     def setup_device(self, device: torch.device) -> None:
         """Makes `device` the current one.
 
         Raises:
-            ValueError: The device is not a spyre.
+            ValueError: The device is not a spyre, because the Trainer was given no strategy.
         """
         if device.type != "spyre":
-            raise ValueError(f"SpyreAccelerator got the device {device}; expected a spyre, such as 'spyre:0'.")
+            raise ValueError(
+                f"Lightning chose the device {device} for the accelerator 'spyre', because it has no strategy for it. "
+                "Use Trainer(accelerator='spyre', strategy='single_spyre') for one device, or strategy='ddp' for more."
+            )
         spyre.set_device(device)
 
     def teardown(self) -> None:
@@ -100,5 +108,26 @@ class SpyreAccelerator(Accelerator):  # type: ignore[misc]  # untyped where Ligh
         accelerator_registry.register(cls.name(), cls, description="The emulated IBM Spyre of kineto-spyre")
 
 
+class SingleSpyreStrategy(SingleDeviceStrategy):  # type: ignore[misc]
+    """Training on one emulated device, for Trainer(strategy="single_spyre").
+
+    Args:
+        device: Which one, as "spyre:1" or an index.
+        **kwargs: What Lightning's SingleDeviceStrategy takes.
+    """
+
+    strategy_name = "single_spyre"
+
+    def __init__(self, device: str | int | torch.device = 0, **kwargs: Any) -> None:
+        super().__init__(device=torch.device("spyre", index_of(device)), **kwargs)
+
+    @classmethod
+    def register_strategies(cls, strategy_registry: Any) -> None:
+        """Adds the name "single_spyre" to Lightning's registry."""
+        strategy_registry.register(cls.strategy_name, cls, description="One device of the emulated IBM Spyre")
+
+
+if SingleSpyreStrategy.strategy_name not in StrategyRegistry:
+    SingleSpyreStrategy.register_strategies(StrategyRegistry)
 if SpyreAccelerator.name() not in AcceleratorRegistry:
     SpyreAccelerator.register_accelerators(AcceleratorRegistry)
