@@ -86,6 +86,26 @@ times = parallel._get_ddp_logging_data()
 assert times["backend_name"] == "gloo"
 assert times["avg_forward_compute_time"] > 0 and times["avg_backward_compute_time"] > 0, times
 """,
+    "accelerate, as the how-to page says": """
+import pytest
+accelerate = pytest.importorskip("accelerate")
+warnings.simplefilter("ignore")
+os.environ["ACCELERATE_TORCH_DEVICE"] = "spyre"
+torch.spyre.set_device(rank)
+accelerator = accelerate.Accelerator(cpu=True)
+assert accelerator.num_processes == 2 and accelerator.device.type == "spyre"
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 2)
+whole = torch.nn.Linear(4, 2)
+whole.load_state_dict(model.state_dict())
+xs = torch.arange(16.0).view(4, 4)
+model, loader = accelerator.prepare(model, torch.utils.data.DataLoader(xs, batch_size=2))
+(batch,) = list(loader)
+assert batch.device == device, "each rank has half of the data, on its own device"
+accelerator.backward(model(batch).mean())
+whole(xs).mean().backward()
+torch.testing.assert_close(model.module.weight.grad.cpu(), whole.weight.grad)
+""",
     "FSDP2": """
 from torch.distributed.fsdp import fully_shard
 torch.spyre.set_device(rank)
