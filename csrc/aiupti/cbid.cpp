@@ -6,7 +6,8 @@
 
 // The numbers come from the SDK's header where it has the name, and from ours where it hasn't (an older release, or a
 // name that was respelled): name lookup does it. Ours is read into the outer namespace, the SDK's into the inner one,
-// which is asked first. Without an SDK both are the same file, which is read once.
+// which is asked first. Without an SDK both are the same file, which is read once. In between lie the names whose number
+// differs between releases: unless the SDK has them, they have none, and the number is shown.
 namespace kineto_spyre::aiupti::cbids {
 
 struct Call {
@@ -22,6 +23,12 @@ constexpr auto sorted(auto calls) {
 }
 
 #include "include/libaiupti/aiupti_runtime_cbid.h"
+namespace unproven {
+constexpr uint32_t kNoNumber = UINT32_MAX;
+constexpr uint32_t AIUPTI_RUNTIME_TRACE_CBID_COLL_ALLREDUCE = kNoNumber;  // 41 was a host-compute call once
+constexpr uint32_t AIUPTI_RUNTIME_TRACE_CBID_SUBMIT_TO_HARDWARE = kNoNumber;
+constexpr uint32_t AIUPTI_RUNTIME_TRACE_CBID_AIU_ROUNDTRIP = kNoNumber;
+constexpr uint32_t AIUPTI_RUNTIME_TRACE_CBID_WAIT_FOR_QUEUE_CAPACITY = kNoNumber;
 namespace sdk {
 #include <libaiupti/aiupti_runtime_cbid.h>
 
@@ -109,13 +116,15 @@ constexpr auto kCalls = sorted(std::to_array<Call>({
     {AIUPTI_RUNTIME_TRACE_CBID_WAIT_FOR_QUEUE_CAPACITY, "aiuWaitForQueueCapacity"},
 }));
 }  // namespace sdk
+}  // namespace unproven
 }  // namespace kineto_spyre::aiupti::cbids
 
 namespace kineto_spyre::aiupti {
 namespace {
 
 const cbids::Call* find(uint32_t cbid) {
-  const auto& calls = cbids::sdk::kCalls;
+  if (cbid == cbids::unproven::kNoNumber) return nullptr;
+  const auto& calls = cbids::unproven::sdk::kCalls;
   const auto found = std::lower_bound(calls.begin(), calls.end(), cbid,
                                       [](const cbids::Call& call, uint32_t id) { return call.cbid < id; });
   return found != calls.end() && found->cbid == cbid ? &*found : nullptr;

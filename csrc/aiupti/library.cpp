@@ -2,15 +2,19 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <new>
+#include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
+
+#include "aiupti/layout.h"
 
 namespace kineto_spyre::aiupti {
 namespace {
@@ -69,60 +73,104 @@ std::string path_of(void* handle, const std::string& otherwise) {
   return otherwise;
 }
 
-std::string from_environment(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value != nullptr ? value : "";
+bool same_file(const std::string& a, const std::string& b) {
+  struct stat of_a{}, of_b{};
+  return a == b || (stat(a.c_str(), &of_a) == 0 && stat(b.c_str(), &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+                    of_a.st_ino == of_b.st_ino);
 }
 
-}  // namespace
+std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-std::vector<std::string> library_candidates() {
-  std::vector<std::string> candidates;
-  const std::string named = from_environment("KINETO_SPYRE_LIBAIUPTI");
-  if (!named.empty()) candidates.push_back(named);
-  candidates.push_back("libaiupti.so");
-  for (const std::string& directory :
-       {from_environment("LIBAIUPTI_INSTALL_DIR"), from_environment("RUNTIME_INSTALL_DIR"),
-        std::string("/opt/ibm/spyre/runtime")}) {
-    if (!directory.empty()) candidates.push_back(directory + "/lib/libaiupti.so");
+// The files in this process that bear the name of a candidate, version numbers aside.
+struct Mapped {
+  std::span<const std::string> candidates;
+  std::vector<std::string> paths;
+};
+int look_at_mapped(dl_phdr_info* object, size_t, void* data) {
+  auto& mapped = *static_cast<Mapped*>(data);
+  const std::string_view path = object->dlpi_name != nullptr ? object->dlpi_name : "";
+  for (const std::string& candidate : mapped.candidates) {
+    const std::string_view wanted = file_name(candidate);
+    const std::string_view name = file_name(path);
+    if (wanted.empty() || !name.starts_with(wanted)) continue;
+    if (name.size() != wanted.size() && name[wanted.size()] != '.') continue;
+    try {
+      mapped.paths.emplace_back(path);
+    } catch (const std::bad_alloc&) {  // must not pass the loader, which holds a lock here
+      return 1;
+    }
+    break;
   }
-  return candidates;
+  return 0;
 }
 
-namespace {
+// The library that the process has already, or "". Throws std::bad_alloc.
+std::string mapped_library(std::span<const std::string> candidates) {
+  Mapped mapped{candidates, {}};
+  dl_iterate_phdr(look_at_mapped, &mapped);
+  for (const std::string& path : mapped.paths) {
+    if (same_file(path, candidates.front())) return path;
+  }
+  return mapped.paths.empty() ? "" : mapped.paths.front();
+}
+
+// Null, and what was wrong with it in *tried. Throws std::bad_alloc.
+std::unique_ptr<Library> open_one(const std::string& path, std::string& tried) {
+  const auto refuse = [&tried](const std::string& why) {
+    tried += (tried.empty() ? "" : "; ") + why;
+    return nullptr;
+  };
+  // As clients open it: what it brings is for all, as if the program had linked it.
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (handle == nullptr) {
+    const char* reason = dlerror();
+    return refuse(path + " (" + (reason != nullptr ? reason : "not loadable") + ")");
+  }
+  auto library = std::make_unique<Library>();
+  library->path = path_of(handle, path);
+  if (const std::string missing = look_up_all(handle, *library); !missing.empty()) {
+    return refuse(library->path + " (lacks " + missing + ")");
+  }
+  // A function that only the emulated runtime has, which the emulated libaiupti is linked to.
+  library->emulated = dlsym(handle, "spyreSetFaults") != nullptr;
+  if (library->emulated && !has_own_layout()) {
+    return refuse(library->path +
+                  " (it writes records as kineto-spyre's own header lays them out, and this kineto-spyre was built with "
+                  "an SDK's header that differs: build it without LIBAIUPTI_INSTALL_DIR to use the emulated Spyre)");
+  }
+  return library;
+}
 
 // Throws std::bad_alloc.
 const Library* find_library(std::span<const std::string> candidates, std::string* error) {
-  std::string tried;
-  for (const std::string& candidate : candidates) {
-    tried += tried.empty() ? "" : "; ";
-    void* handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-      const char* reason = dlerror();
-      tried += candidate + " (" + (reason != nullptr ? reason : "not loadable") + ")";
-      continue;
-    }
-    auto library = std::make_unique<Library>();
-    library->path = path_of(handle, candidate);
-    const std::string missing = look_up_all(handle, *library);
-    if (!missing.empty()) {
-      tried += library->path + " (lacks " + missing + ")";
-      continue;
-    }
-    const std::string named = from_environment("KINETO_SPYRE_LIBAIUPTI");
-    if (!named.empty() && candidates.front() == named && candidate != named) {
-      library->notice = "KINETO_SPYRE_LIBAIUPTI names a library that can't be used, so " + library->path +
-                        " was taken instead. Tried: " + tried + ".";
-    }
-    opened.store(library.get(), std::memory_order_release);  // partner: opened_library's acquire
-    return library.release();
+  if (candidates.empty()) {
+    *error = "No libaiupti was opened, because there was no path to try.";
+    return nullptr;
   }
-  *error =
-      candidates.empty()
-          ? "No libaiupti was opened, for there was no path to try."
-          : "No usable libaiupti was found, so device activity can't be recorded. Tried: " + tried +
-                ". Set KINETO_SPYRE_LIBAIUPTI to the path of the libaiupti.so that belongs to the installed runtime.";
-  return nullptr;
+  std::string tried;
+  std::unique_ptr<Library> library;
+  const std::string& first = candidates.front();
+  if (const std::string mapped = mapped_library(candidates); !mapped.empty()) {
+    library = open_one(mapped, tried);
+    if (library && first.find('/') != std::string::npos && !same_file(mapped, first)) {
+      library->notice = "This process had opened " + library->path + " before the first profiling session, so " + first +
+                        " was not opened. A process can use one libaiupti: set KINETO_SPYRE_LIBAIUPTI to " +
+                        library->path + " or unset it.";
+    }
+  }
+  for (size_t i = 0; !library && i < candidates.size(); ++i) {
+    library = open_one(candidates[i], tried);
+    if (library && i != 0) {
+      library->notice = first + " can't be used, so " + library->path + " was opened in place of it. Tried: " + tried + ".";
+    }
+  }
+  if (!library) {
+    *error = "No usable libaiupti was found, so device activity can't be recorded. Tried: " + tried +
+             ". Set KINETO_SPYRE_LIBAIUPTI to the path of the libaiupti.so that belongs to the installed runtime.";
+    return nullptr;
+  }
+  opened.store(library.get(), std::memory_order_release);  // partner: opened_library's acquire
+  return library.release();
 }
 
 }  // namespace

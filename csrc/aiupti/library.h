@@ -2,21 +2,22 @@
 //
 // A libaiupti that is mapped when the process starts makes the runtime slow with no profiler running, so nothing links
 // it: the first profiling session opens it, and nothing ever closes it (the runtime keeps pointers into it). There is
-// one a process.
+// one a process: if the process has one already (the runtime opens a fixed path of its own), that one is used, for a
+// second copy would record nothing.
 #pragma once
 
 #include <libaiupti/aiupti_activity.h>
 
 #include <span>
 #include <string>
-#include <vector>
 
 namespace kineto_spyre::aiupti {
 
 // libaiupti's functions. All are there.
 struct Library {
-  std::string path;    // the file that the loader took
-  std::string notice;  // a sentence for the user, or "": a candidate that was named was passed over, and why
+  std::string path;       // the file that the loader took
+  std::string notice;     // a sentence for the user, or "": the first candidate was passed over, and why
+  bool emulated = false;  // it is this project's: what records.h calls the emulated library's own is true of it
   decltype(&::aiuptiActivityRegisterCallbacks) register_callbacks = nullptr;
   decltype(&::aiuptiActivityEnable) enable = nullptr;
   decltype(&::aiuptiActivityDisable) disable = nullptr;
@@ -25,13 +26,10 @@ struct Library {
   decltype(&::aiuptiFlushAllActivities) flush_all = nullptr;
 };
 
-// Where to look, from the environment: KINETO_SPYRE_LIBAIUPTI (a path), libaiupti.so as the loader finds it, then the
-// lib directories of LIBAIUPTI_INSTALL_DIR, RUNTIME_INSTALL_DIR and the SDK's usual place.
-std::vector<std::string> library_candidates();
-
-// Opens the first candidate that the loader takes and that has every function. A library that is already open is
-// returned whatever the candidates are. Null, with a sentence in *error that names every path tried and what was wrong
-// with it. Any thread, any time, in a forked child too; waits for another thread that is opening it.
+// Opens the first candidate (a path, or a name for the loader to find) that the loader takes and that has every function,
+// with RTLD_GLOBAL. A mapped file that bears the name of any candidate comes before all of them. A library that is open
+// already is returned whatever the candidates are. Null, with a sentence in *error that names every path tried and what
+// was wrong with it. Any thread, any time, in a forked child too; waits for another thread that is opening it.
 const Library* open_library(std::span<const std::string> candidates, std::string* error);
 
 // The library that is open in this process, or null. Opens nothing.

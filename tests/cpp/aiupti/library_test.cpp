@@ -1,6 +1,7 @@
 // libaiupti is found, opened once, and never without need. A process has one: each case is a process of its own.
 #include "aiupti/library.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -72,9 +74,12 @@ TEST_CASE("a library with the real one's names is opened, and stays the process'
           if (library->flush_all() != AIUPTI_SUCCESS || library->enable(AIUPTI_ACTIVITY_KIND_CMPT) != AIUPTI_SUCCESS ||
               library->disable(AIUPTI_ACTIVITY_KIND_CMPT) != AIUPTI_SUCCESS ||
               library->register_callbacks(nullptr, nullptr) != AIUPTI_SUCCESS ||
-              library->next_record(nullptr, 0, nullptr) != AIUPTI_ERROR_MAX_LIMIT_REACHED) {
+              library->next_record(nullptr, 0, nullptr) == AIUPTI_SUCCESS) {
             return "a function";
           }
+          // What it brings is for all, as clients have it.
+          if (dlsym(RTLD_DEFAULT, "_Z24aiuptiFlushAllActivitiesv") == nullptr) return "not global";
+          if (library->emulated) return "taken for the emulated one";
           const std::vector<std::string> others = {"nothing.so"};
           if (open_library(others, &error) != library || opened_library() != library) return "another one";
           return library->path == COMPLETE_LIBRARY && library->notice.empty() ? "good"
@@ -98,7 +103,9 @@ TEST_CASE("a library that lacks functions is invalid by their names, and the nex
   const std::string invalid = in_child([] { return open_all({INCOMPLETE_LIBRARY}); });
   CHECK(contains(invalid, "No usable libaiupti was found"));
   CHECK(contains(invalid, INCOMPLETE_LIBRARY " (lacks aiuptiActivityGetNumDroppedRecords, aiuptiFlushAllActivities)"));
-  CHECK(in_child([] { return open_all({INCOMPLETE_LIBRARY, COMPLETE_LIBRARY}); }) == "opened " COMPLETE_LIBRARY "|");
+  const std::string passed_over = in_child([] { return open_all({INCOMPLETE_LIBRARY, COMPLETE_LIBRARY}); });
+  CHECK(contains(passed_over, "opened " COMPLETE_LIBRARY "|" INCOMPLETE_LIBRARY " can't be used"));
+  CHECK(contains(passed_over, "Tried: " INCOMPLETE_LIBRARY " (lacks "));
 }
 
 TEST_CASE("what can't be found is a sentence with every path that was tried") {
@@ -110,27 +117,32 @@ TEST_CASE("what can't be found is a sentence with every path that was tried") {
   CHECK(contains(in_child([] { return open_all({}); }), "no path to try"));
 }
 
-TEST_CASE("candidates: the path that was named, the loader's, the SDK's directories") {
-  unsetenv("KINETO_SPYRE_LIBAIUPTI");
-  unsetenv("LIBAIUPTI_INSTALL_DIR");
-  unsetenv("RUNTIME_INSTALL_DIR");
-  using Paths = std::vector<std::string>;
-  CHECK(library_candidates() == Paths{"libaiupti.so", "/opt/ibm/spyre/runtime/lib/libaiupti.so"});
-  setenv("KINETO_SPYRE_LIBAIUPTI", "/a/b.so", 1);
-  setenv("LIBAIUPTI_INSTALL_DIR", "/sdk", 1);
-  setenv("RUNTIME_INSTALL_DIR", "/runtime", 1);
-  CHECK(library_candidates() == Paths{"/a/b.so", "libaiupti.so", "/sdk/lib/libaiupti.so", "/runtime/lib/libaiupti.so",
-                                      "/opt/ibm/spyre/runtime/lib/libaiupti.so"});
-  const std::string passed_over = in_child([] {
-    auto candidates = library_candidates();
-    candidates.push_back(COMPLETE_LIBRARY);
-    return open_all(candidates);
-  });
-  CHECK(contains(passed_over, "opened " COMPLETE_LIBRARY "|KINETO_SPYRE_LIBAIUPTI names a library that can't be used"));
-  CHECK(contains(passed_over, "/a/b.so ("));
-  unsetenv("KINETO_SPYRE_LIBAIUPTI");
-  unsetenv("LIBAIUPTI_INSTALL_DIR");
-  unsetenv("RUNTIME_INSTALL_DIR");
+TEST_CASE("a library that the process has already is the one that is used, whatever the folder that was named") {
+  char folder[] = "/tmp/kineto_spyre_XXXXXX";
+  REQUIRE(mkdtemp(folder) != nullptr);
+  const std::string of_runtime = std::string(folder) + "/libaiupti.so.1";
+  const std::string link = std::string(folder) + "/libaiupti.so";
+  REQUIRE(symlink(COMPLETE_LIBRARY, of_runtime.c_str()) == 0);
+  REQUIRE(symlink(COMPLETE_LIBRARY, link.c_str()) == 0);
+  const auto with_mapped = [&](const std::vector<std::string>& candidates) {
+    return in_child([&]() -> std::string {
+      // As the runtime may have it: for itself.
+      if (dlopen(of_runtime.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) return dlerror();
+      const std::string result = open_all(candidates);
+      return result + (dlsym(RTLD_DEFAULT, "_Z24aiuptiFlushAllActivitiesv") == nullptr ? ", not global" : "");
+    });
+  };
+  const std::string other = with_mapped({"/sdk/lib/libaiupti.so", "libaiupti.so"});
+  CHECK(contains(other, "opened " + of_runtime + "|This process had opened " + of_runtime));
+  CHECK(contains(other, "so /sdk/lib/libaiupti.so was not opened"));
+  CHECK_FALSE(contains(other, "not global"));
+  CHECK(with_mapped({link}) == "opened " + of_runtime + "|");  // the same file by another path
+  CHECK(with_mapped({"libaiupti.so"}) == "opened " + of_runtime + "|");
+  // Another name is another library.
+  CHECK(contains(with_mapped({PLAIN_LIBRARY}), "opened " PLAIN_LIBRARY "|"));
+  unlink(of_runtime.c_str());
+  unlink(link.c_str());
+  rmdir(folder);
 }
 
 TEST_CASE("threads that open it at the same time get the same one") {
@@ -164,7 +176,7 @@ TEST_CASE("a fork while another thread opens it leaves the child free to open it
           const std::string forked = in_child([] { return open_all({COMPLETE_LIBRARY}); });
           close(open(pipe.c_str(), O_WRONLY));
           thread.join();
-          return in_thread == forked ? forked : in_thread + ", but in the child " + forked;
+          return contains(in_thread, "opened " COMPLETE_LIBRARY "|" + pipe) ? forked : in_thread;
         }) == "opened " COMPLETE_LIBRARY "|");
   unlink(pipe.c_str());
   rmdir(folder);

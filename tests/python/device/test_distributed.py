@@ -123,7 +123,7 @@ def test_two_ranks_agree_with_the_cpu(run_python, tmp_path: pathlib.Path) -> Non
         result = json.loads((tmp_path / f"{rank}.json").read_text())
         assert result["spyre"] == result["cpu"]
         for name in (
-            "aiuCommsCollAllreduce",
+            "Unknown CBID 41",  # an all-reduce, but releases of libaiupti disagree about that number's name
             "aiuCommsCollAllgather",
             "aiuCommsCollGather",
             "aiuCommsCollReduce",

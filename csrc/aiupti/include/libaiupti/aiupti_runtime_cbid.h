@@ -2,7 +2,7 @@
 //
 // Gathered from public clients of libaiupti: the names are theirs, the comms block's numbers (41 to 77) are stated, the
 // order of the rest is deduced from it. The numbers are defaults: a name that a real SDK's own header declares has the
-// number that it has there (cbid.cpp).
+// number that it has there (cbid.cpp). Releases disagree about 41 and about all from 78 on.
 #pragma once
 
 typedef enum {
@@ -87,4 +87,7 @@ typedef enum {
   AIUPTI_RUNTIME_TRACE_CBID_SUBMIT_TO_HARDWARE = 78,
   AIUPTI_RUNTIME_TRACE_CBID_AIU_ROUNDTRIP = 79,
   AIUPTI_RUNTIME_TRACE_CBID_WAIT_FOR_QUEUE_CAPACITY = 80,
+  AIUPTI_RUNTIME_TRACE_CBID_CMPT_EXEC = 81,  // these three of newer releases; their numbers are this header's choice
+  AIUPTI_RUNTIME_TRACE_CBID_DMAI_EXEC = 82,
+  AIUPTI_RUNTIME_TRACE_CBID_DMAO_EXEC = 83,
 } AIUpti_runtime_api_trace_cbid;

@@ -43,6 +43,11 @@ enum AIUpti_ActivityOperationKind {
   AIUPTI_ACTIVITY_OPERATION_KIND_EXECUTE = 2,
 };
 
+enum AIUpti_ActivityCmptKind {
+  AIUPTI_ACTIVITY_KIND_DMI = 7,
+  AIUPTI_ACTIVITY_KIND_DMO = 8,
+};
+
 enum AIUpti_ActivityMemcpyKind {
   AIUPTI_ACTIVITY_MEMCPY_KIND_UNKNOWN = 0,
   AIUPTI_ACTIVITY_MEMCPY_KIND_PTOP = 1,

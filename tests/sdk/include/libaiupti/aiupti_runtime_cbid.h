@@ -1,4 +1,4 @@
-// The callback ids of the second header: an older list, without the comms block, in which one call has another number.
+// The callback ids of the second header: an older list, without the comms block, in which three calls have other numbers.
 #ifndef LIBAIUPTI_AIUPTI_RUNTIME_CBID_H_
 #define LIBAIUPTI_AIUPTI_RUNTIME_CBID_H_
 
@@ -11,9 +11,11 @@ enum AIUpti_runtime_api_trace_cbid {
   AIUPTI_RUNTIME_TRACE_CBID_MALLOC = 7,
   AIUPTI_RUNTIME_TRACE_CBID_RESIZE_TENSOR_ALLOCATION = 8,
   AIUPTI_RUNTIME_TRACE_CBID_SCHEDULE_WAIT = 17,
+  AIUPTI_RUNTIME_TRACE_CBID_CLEAR_CACHE = 18,
+  AIUPTI_RUNTIME_TRACE_CBID_PREPARE_DMAS = 20,
   AIUPTI_RUNTIME_TRACE_CBID_DATA_TRANSFER_DTOH = 34,
   AIUPTI_RUNTIME_TRACE_CBID_DATA_TRANSFER_HTOD = 35,
-  AIUPTI_RUNTIME_TRACE_CBID_CHECK_QUEUE_CAPACITY = 80,
+  AIUPTI_RUNTIME_TRACE_CBID_CHECK_QUEUE_CAPACITY = 80,  // a name that our own header lacks
   AIUPTI_RUNTIME_TRACE_CBID_WAIT_FOR_QUEUE_CAPACITY = 81,
 };
 
