@@ -34,22 +34,21 @@ def enable(
 ) -> None:
     """Starts an emulated machine, makes it PyTorch's device "spyre", and its libaiupti the one that is profiled.
 
-    devices
-        1 to 8.
-    time
-        "modelled": work lasts what a roofline of Spyre's public figures says (`kineto-spyre device` prints it).
-        "measured": a kernel lasts what its CPU execution took.
-    seed
-        With one, durations, cycle stamps and the gaps between kernels that were queued back to back are the same in
-        every run. 0 to 2**64 - 1.
-    force
-        Emulate although torch-spyre is installed.
-    memory_bytes
-        A device's memory; 4 GiB of address space by default, of which only what is touched takes memory.
+    Calling it again with the same arguments changes nothing. Processes that are started by spawn or forkserver do not
+    inherit it; they start with KINETO_SPYRE_EMULATE=<devices> in the environment.
 
-    Calling it again with the same arguments changes nothing. Raises ValueError for arguments that make no sense or that
-    differ from those of a machine in use, and RuntimeError, with a sentence that says what to do, if torch-spyre is
-    installed or another backend holds PrivateUse1.
+    Args:
+        devices: How many, 1 to 8.
+        time: "modelled": work lasts what a roofline of Spyre's public figures says (`kineto-spyre device` prints it).
+            "measured": a kernel lasts what its CPU execution took.
+        seed: With one, durations, cycle stamps and the gaps between kernels that were queued back to back are the same
+            in every run. 0 to 2**64 - 1.
+        force: Emulate although torch-spyre is installed.
+        memory_bytes: A device's memory; 4 GiB of address space by default, of which only what is touched takes memory.
+
+    Raises:
+        ValueError: An argument makes no sense, or differs from that of a machine in use.
+        RuntimeError: torch-spyre is installed, or another backend holds PrivateUse1. The sentence says what to do.
     """
     if time not in TIMES:
         raise ValueError(f"time={time!r}: expected 'modelled' or 'measured'")
@@ -134,8 +133,14 @@ class Device:
     stream runs in order, streams run concurrently, and submitting waits for nothing. Every method may be called from
     any thread and lets other Python threads run while it waits.
 
-    Raises ValueError for what it can't do, MemoryError if the memory is full, RuntimeError if the device is lost,
-    TimeoutError for a wait on a kernel that never ends (both are faults that were asked for).
+    Args:
+        index: Which device of the machine.
+
+    Raises:
+        ValueError: An argument makes no sense.
+        MemoryError: The device's memory is full.
+        RuntimeError: There is no emulated machine, or the device is lost (a fault that was asked for).
+        TimeoutError: A wait for a kernel that never ends (a fault that was asked for).
     """
 
     def __init__(self, index: int = 0) -> None:
@@ -162,11 +167,17 @@ class Device:
     ) -> None:
         """Launches a kernel that lasts exactly `ns` nanoseconds, or, without ns, what the model says of the rest.
 
-        count
-            That many equal kernels in a row under one launch, up to 2**31 - 1.
-        work
-            Called on the device's own thread when the stream comes to the kernel. What it raises is printed. It must
-            not wait for the device.
+        Args:
+            name: The kernel's name in the trace.
+            ns: How long the kernel lasts, in nanoseconds.
+            stream: The stream's number, 1 to 1024.
+            count: That many equal kernels in a row under one launch, up to 2**31 - 1.
+            flops: Floating-point operations, for the model.
+            bytes_read: Bytes, for the model.
+            bytes_written: Bytes, for the model.
+            dtype: The type that the kernel computes in, for the model: a key of DTYPES.
+            work: Called on the device's own thread when the stream comes to the kernel. What it raises is printed. It
+                must not wait for the device.
         """
         if dtype not in DTYPES:
             raise ValueError(f"dtype={dtype!r}: expected one of {', '.join(DTYPES)}")

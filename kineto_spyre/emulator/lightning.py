@@ -2,10 +2,10 @@
 
 >>> import kineto_spyre
 >>> kineto_spyre.emulator.enable(devices=1)
->>> import kineto_spyre.emulator.lightning  # registers the names "spyre" and "single_spyre"
+>>> import kineto_spyre.emulator.lightning  # registers the names "spyre", "single_spyre" and "ddp_spyre"
 >>> trainer = lightning.Trainer(accelerator="spyre", strategy="single_spyre", devices=1)
 
-The strategy must be named: for one device of an accelerator that is not its own, Lightning takes the CPU.
+The strategy must be named, because Lightning's own assume the CPU or CUDA for an accelerator that is not its own.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ._machine import device_count, is_enabled
 
 try:
     from lightning.pytorch.accelerators import Accelerator, AcceleratorRegistry
-    from lightning.pytorch.strategies import SingleDeviceStrategy, StrategyRegistry
+    from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy, StrategyRegistry
 except ImportError:
     try:
         from pytorch_lightning.accelerators import Accelerator, AcceleratorRegistry
-        from pytorch_lightning.strategies import SingleDeviceStrategy, StrategyRegistry
+        from pytorch_lightning.strategies import DDPStrategy, SingleDeviceStrategy, StrategyRegistry
     except ImportError as error:
         raise ImportError(
             "kineto_spyre.emulator.lightning needs Lightning, which is not installed. Run: pip install lightning"
         ) from error
 
-__all__ = ["SingleSpyreStrategy", "SpyreAccelerator"]
+__all__ = ["DDPSpyreStrategy", "SingleSpyreStrategy", "SpyreAccelerator"]
 
 
 class SpyreAccelerator(Accelerator):  # type: ignore[misc]  # untyped where Lightning is not installed
@@ -45,7 +45,7 @@ class SpyreAccelerator(Accelerator):  # type: ignore[misc]  # untyped where Ligh
         if device.type != "spyre":
             raise ValueError(
                 f"Lightning chose the device {device} for the accelerator 'spyre', because it has no strategy for it. "
-                "Use Trainer(accelerator='spyre', strategy='single_spyre') for one device, or strategy='ddp' for more."
+                "Use Trainer(accelerator='spyre', strategy='single_spyre') for one device, or strategy='ddp_spyre'."
             )
         spyre.set_device(device)
 
@@ -127,7 +127,22 @@ class SingleSpyreStrategy(SingleDeviceStrategy):  # type: ignore[misc]
         strategy_registry.register(cls.strategy_name, cls, description="One device of the emulated IBM Spyre")
 
 
-if SingleSpyreStrategy.strategy_name not in StrategyRegistry:
-    SingleSpyreStrategy.register_strategies(StrategyRegistry)
+class DDPSpyreStrategy(DDPStrategy):  # type: ignore[misc]
+    """Training on several emulated devices, a process each, over gloo: Trainer(strategy="ddp_spyre", devices=2)."""
+
+    strategy_name = "ddp_spyre"
+
+    def determine_ddp_device_ids(self) -> None:
+        """None: the module is on its device already. With indices, Lightning would make a stream of CUDA."""
+
+    @classmethod
+    def register_strategies(cls, strategy_registry: Any) -> None:
+        """Adds the name "ddp_spyre" to Lightning's registry."""
+        strategy_registry.register(cls.strategy_name, cls, description="Devices of the emulated IBM Spyre, by DDP")
+
+
+for _strategy in (SingleSpyreStrategy, DDPSpyreStrategy):
+    if _strategy.strategy_name not in StrategyRegistry:
+        _strategy.register_strategies(StrategyRegistry)
 if SpyreAccelerator.name() not in AcceleratorRegistry:
     SpyreAccelerator.register_accelerators(AcceleratorRegistry)

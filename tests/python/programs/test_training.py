@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import warnings
 
@@ -149,6 +150,39 @@ for wrong, says in (({"devices": 3}, "devices=3: expected a count or indices of 
         raise AssertionError(f"{wrong} was not refused")
 """
     run_python(program)
+
+
+def test_lightning_trains_on_two_devices(tmp_path) -> None:
+    pytest.importorskip("lightning", reason="this program needs Lightning (pip install lightning)")
+    script = tmp_path / "program.py"
+    script.write_text("""
+import kineto_spyre
+kineto_spyre.emulator.enable(devices=2)
+import lightning
+import torch
+import kineto_spyre.emulator.lightning
+from lightning.pytorch.demos.boring_classes import BoringModel
+lightning.seed_everything(0)
+model = BoringModel()
+trainer = lightning.Trainer(accelerator="spyre", strategy="ddp_spyre", devices=2, max_steps=2, logger=False,
+    enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+trainer.fit(model)
+assert trainer.strategy.root_device == torch.device("spyre", trainer.global_rank)
+gathered = trainer.strategy.all_gather(model.layer.weight.detach().to(trainer.strategy.root_device))
+assert torch.equal(gathered[0], gathered[1]), "the ranks trained together"
+print("RANK", trainer.global_rank, "of", trainer.world_size)
+""")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("KINETO_SPYRE_")}
+    done = subprocess.run(
+        [sys.executable, "-P", script],
+        env=environment | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "RANK 0 of 2" in done.stdout and "RANK 1 of 2" in done.stdout
 
 
 @pytest.mark.skipif("lightning" in sys.modules, reason="Lightning is imported already")
