@@ -129,9 +129,9 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:
 class Device:
     """One device of the emulated machine, below PyTorch: for tests that need exact work and no model.
 
-    Streams are numbered from 1 (the default stream, PyTorch's too) to 1024 and made when they are first used. Work on a
-    stream runs in order, streams run concurrently, and submitting waits for nothing. Every method may be called from
-    any thread and lets other Python threads run while it waits.
+    Streams are numbered from 1 to 1024 and made when they are first used. 1 is the default stream, n + 1 is PyTorch's
+    stream with the id n. Work on a stream runs in order, streams run concurrently, and submitting waits for nothing.
+    Every method may be called from any thread and lets other Python threads run while it waits.
 
     Args:
         index: Which device of the machine.
