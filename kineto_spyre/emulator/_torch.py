@@ -54,8 +54,8 @@ def _name_the_device(torch) -> None:  # type: ignore[no-untyped-def]
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
-    from . import _compile, _distributed, _trainer
+    from . import _accelerate, _compile, _distributed
 
+    _accelerate.register()
     _compile.register()
     _distributed.register()
-    _trainer.register()

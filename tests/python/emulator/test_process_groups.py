@@ -105,6 +105,15 @@ accelerator.backward(model(batch).mean())
 whole(xs).mean().backward()
 torch.testing.assert_close(model.module.weight.grad.cpu(), whole.weight.grad)
 """,
+    "accelerate, without what the page says": """
+import accelerate
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    assert accelerate.Accelerator().num_processes == 1
+    accelerate.PartialState()
+(said,) = [str(w.message) for w in caught if "ranks" in str(w.message)]
+assert said.startswith("Each of the 2 ranks trains alone") and "ACCELERATE_TORCH_DEVICE=spyre" in said
+""",
     "FSDP2": """
 from torch.distributed.fsdp import fully_shard
 torch.spyre.set_device(rank)
