@@ -22,7 +22,7 @@ export PYTHONSAFEPATH := 1
 SOURCES := $(shell find csrc kineto_spyre tools -type f ! -name '*.pyc' ! -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml README.md LICENSE
 
-.PHONY: demo screenshot test test-cpp test-python test-sanitizers test-cross fuzz lint bench clean
+.PHONY: demo screenshot test test-cpp test-python test-sanitizers test-cross fuzz lint docs bench clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -66,6 +66,10 @@ test-python: $(VENV)/test.stamp
 
 lint: $(VENV)/lint.stamp
 	$(BIN)/pre-commit run --all-files
+
+# The pages of docs/ as a site; a warning is an error.
+docs: $(VENV)/docs.stamp
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs
 
 bench: $(VENV)/test.stamp
 	cmake --preset release && cmake --build --preset release
@@ -115,4 +119,9 @@ $(VENV)/test.stamp: $(VENV)/demo.stamp tools/requirements-test.txt
 $(VENV)/lint.stamp: tools/requirements-lint.txt $(VENV)/test.stamp
 	@echo "Installing the linters"
 	$(PIP) -r tools/requirements-lint.txt
+	@touch $@
+
+$(VENV)/docs.stamp: tools/requirements-docs.txt | $(VENV)/bin/python
+	@echo "Installing what the site is built with"
+	$(PIP) -r tools/requirements-docs.txt
 	@touch $@

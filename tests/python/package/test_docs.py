@@ -8,7 +8,7 @@ import re
 import pytest
 
 CHECKOUT = pathlib.Path(__file__).parents[3]
-PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs" / "howto").glob("*.md"))]
+PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("tutorial/*.md")), *sorted((CHECKOUT / "docs").glob("howto/*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -19,7 +19,7 @@ def test_the_code_of_a_page_runs(run_python, page):
 
 
 def test_pages_link_to_files_that_are_there():
-    for page in [*PAGES, *CHECKOUT.glob("docs/*.md")]:
+    for page in [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
