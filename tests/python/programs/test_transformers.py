@@ -46,7 +46,7 @@ def test_generation(on_both, architecture, strategy) -> None:
     assert on_both(program).shape[1] == 11
 
 
-@pytest.mark.parametrize("architecture", ["Mixtral", "GraniteMoe"])
+@pytest.mark.parametrize("architecture", ["Mixtral", "GraniteMoe", "GraniteMoeHybrid", "GptOss"])
 def test_mixtures_of_experts_train_and_generate(on_both, architecture) -> None:
     def program(device):
         model = tiny.causal(architecture, experts_implementation="eager").to(device)

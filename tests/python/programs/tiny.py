@@ -33,6 +33,18 @@ def causal(architecture: str, **changes: Any) -> Any:
         "Mamba": {"vocab_size": VOCABULARY, "hidden_size": 32, "state_size": 8, "num_hidden_layers": 2},
         "Mixtral": _SMALL | {"num_local_experts": 4, "num_experts_per_tok": 2},
         "GraniteMoe": _SMALL | {"num_local_experts": 4, "num_experts_per_tok": 2},
+        "GraniteMoeHybrid": _SMALL
+        | {
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "shared_intermediate_size": 48,
+            "layer_types": ["mamba", "attention"],
+            "mamba_n_heads": 8,
+            "mamba_d_head": 8,
+            "mamba_d_state": 8,
+            "mamba_n_groups": 1,
+            "mamba_chunk_size": 8,
+        },
         "GptOss": _SMALL | {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 8, "sliding_window": 8},
     }
     settings = special.get(architecture, _SMALL) | changes
