@@ -13,9 +13,13 @@ def install(time: str = "modelled") -> None:
     """Makes the emulated Spyre PyTorch's PrivateUse1 device "spyre", once a process; later calls do nothing more.
 
     The emulator must have its devices already (`kineto_spyre.emulator.enable` calls this after it made them).
-    `time="measured"` has each op tell the emulator how long its CPU execution took.
 
-    Raises RuntimeError with a sentence if PrivateUse1 belongs to another backend, or if `torch.spyre` does.
+    Args:
+        time: "measured" has each op tell the emulator how long its CPU execution took; "modelled" does not.
+
+    Raises:
+        ValueError: `time` is neither.
+        RuntimeError: PrivateUse1 belongs to another backend, or `torch.spyre` does. The sentence says what to do.
     """
     if time not in ("modelled", "measured"):
         raise ValueError(f"time={time!r}: expected 'modelled' or 'measured'")

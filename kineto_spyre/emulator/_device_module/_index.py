@@ -1,3 +1,5 @@
+"""What the functions of torch.spyre take as a device, and its index."""
+
 from __future__ import annotations
 
 import torch
@@ -8,7 +10,12 @@ DeviceLike = torch.device | str | int | None
 
 
 def index_of(device: DeviceLike) -> int:
-    """The index that `device` names; the current device's for None, "spyre" and a torch.device without an index."""
+    """The index that `device` names; the current device's for None, "spyre" and a torch.device without an index.
+
+    Raises:
+        ValueError: It names a device of another kind.
+        RuntimeError: There is no such device, or this process was forked from one that uses it.
+    """
     if device is None:
         return int(torch._C._accelerator_getDeviceIndex())
     if isinstance(device, int):
