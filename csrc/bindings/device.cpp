@@ -4,7 +4,7 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
 
-#include "device/boxed.h"
+#include "device/storage_alias.h"
 #include "device/device.h"
 #include "device/runtime.h"
 

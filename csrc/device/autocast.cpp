@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "device/runtime.h"
-#include "device/seen_from.h"
+#include "device/alias_on_device.h"
 
 // Of ATen/autocast_mode.h, whose templates for each op we don't use and which includes all of ATen.
 namespace at::autocast {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "device/runtime.h"
-#include "device/seen_from.h"
+#include "device/alias_on_device.h"
 
 namespace kineto_spyre::device {
 
@@ -88,7 +88,7 @@ class CollectiveKernel final : public c10::OperatorKernel {
       map_tensors((*stack)[i], [&](const at::Tensor& t) {
         if (!t.defined() || !t.is_privateuseone()) return t;
         device = t.device().index();
-        return seen_from(c10::kCPU, t);
+        return alias_on_device(c10::kCPU, t);
       });
     }
     if (const auto group = op.schema().argumentIndexWithName("process_group"))

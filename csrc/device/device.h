@@ -2,16 +2,18 @@
 //
 // The door of this room: what the Python bindings call. How the device works:
 //
-//   runtime.h      current device and streams of a thread, the device guard, events
-//   allocator.h    the caching allocator, and where a CPU kernel's results come to lie
-//   boxed.h        an op: the CPU's kernel on an alias of the device's memory, then its place on the device's timeline
-//   cost.h         what that kernel is called, and the figures from which the cost model knows how long it lasts
-//   native.h       the kernels that are not the CPU's: making tensors, views
-//   whole.h        recurrent layers, taken as one op
-//   sparse.h       sparse layouts, around the same members
-//   autocast.h     the casts of torch.autocast("spyre")
-//   collectives.h  torch.distributed, by gloo
-//   hooks.h        generators, pinned memory and the rest of what PyTorch asks of an accelerator
+//   runtime.h          current device and streams of a thread, the device guard, events
+//   allocator.h        the caching allocator, and where a CPU kernel's results come to lie
+//   cpu_fallback.h     an op: the CPU's kernel on aliases of the device's memory, then its place on the timeline; its
+//                      parts are op_plan.h, cpu_call.h, storage_alias.h and launch.h
+//   cost.h             what that kernel is called, and the figures from which the cost model knows how long it lasts
+//   factory_ops.h      the kernels that are not the CPU's: making tensors, views
+//   composite_ops.h    recurrent layers, taken as one op
+//   alias_on_device.h  the same bytes under another device's name
+//   sparse.h           sparse layouts, around the same members
+//   autocast.h         the casts of torch.autocast("spyre")
+//   collectives.h      torch.distributed, by gloo
+//   hooks.h            generators, pinned memory and the rest of what PyTorch asks of an accelerator
 //
 // Two rules hold it together: a result equals the CPU's to the last bit, and the host pays for no copy that the program
 // did not ask for.

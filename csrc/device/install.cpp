@@ -4,14 +4,14 @@
 
 #include "device/allocator.h"
 #include "device/autocast.h"
-#include "device/boxed.h"
+#include "device/cpu_fallback.h"
 #include "device/collectives.h"
 #include "device/device.h"
 #include "device/hooks.h"
 #include "device/launch.h"
-#include "device/native.h"
+#include "device/factory_ops.h"
 #include "device/runtime.h"
-#include "device/whole.h"
+#include "device/composite_ops.h"
 
 namespace kineto_spyre::device {
 namespace {
@@ -34,9 +34,9 @@ void install(bool measure) {
   install_guard();
   install_allocators();
   install_hooks();
-  register_native_kernels();
-  register_boxed_kernels();
-  register_whole_ops();
+  register_factory_ops();
+  register_cpu_fallback();
+  register_composite_ops();
   register_autocast();
   register_collectives();
   done = true;

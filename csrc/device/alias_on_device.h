@@ -11,7 +11,7 @@ namespace kineto_spyre::device {
 
 // A tensor on `device` (CPU or a spyre) over the bytes of the strided tensor `t`, whose storage it keeps. `t` itself if
 // it is there already, or undefined.
-at::Tensor seen_from(const c10::Device& device, const at::Tensor& t);
+at::Tensor alias_on_device(const c10::Device& device, const at::Tensor& t);
 
 // Replaces each tensor in `v`, a tensor or (nested) lists of them, by f(tensor).
 template <class F>

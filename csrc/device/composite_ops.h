@@ -1,4 +1,4 @@
-// Composite ops that are taken whole: LSTM, GRU, plain recurrent layers and their cells.
+// Composite ops that run as one op here: LSTM, GRU, plain recurrent layers and their cells.
 //
 // PyTorch composes these out of other ops, and not of the same ones for every device: on the CPU a layer may be one
 // oneDNN call, or has its input product made once for all steps, where other devices fuse the cell. The results differ
@@ -9,6 +9,6 @@
 
 namespace kineto_spyre::device {
 
-void register_whole_ops();
+void register_composite_ops();
 
 }  // namespace kineto_spyre::device

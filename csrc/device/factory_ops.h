@@ -3,6 +3,6 @@
 
 namespace kineto_spyre::device {
 
-void register_native_kernels();
+void register_factory_ops();
 
 }  // namespace kineto_spyre::device

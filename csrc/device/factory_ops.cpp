@@ -1,4 +1,4 @@
-#include "device/native.h"
+#include "device/factory_ops.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/transformers/attention.h>
@@ -125,7 +125,7 @@ int64_t sdp_choice(const Tensor& query, const Tensor& key, const Tensor& value, 
 
 }  // namespace
 
-void register_native_kernels() {
+void register_factory_ops() {
   using torch::Library;
   static auto* dense = new Library(Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   dense->impl("empty.memory_format", TORCH_FN(empty));

@@ -1,4 +1,4 @@
-#include "device/whole.h"
+#include "device/composite_ops.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
@@ -16,7 +16,7 @@
 #include "device/allocator.h"
 #include "device/hooks.h"
 #include "device/launch.h"
-#include "device/seen_from.h"
+#include "device/alias_on_device.h"
 
 namespace at::autocast {  // of ATen/autocast_mode.h, which includes all of ATen
 TORCH_API bool is_autocast_enabled(at::DeviceType device_type);
@@ -104,7 +104,7 @@ struct Job {
   bool differentiable;
 };
 
-class Whole : public torch::autograd::Function<Whole> {
+class CompositeOp : public torch::autograd::Function<CompositeOp> {
  public:
   static variable_list forward(AutogradContext* context, Job* job, at::TensorList given) {
     const c10::Device device(kSpyre, job->device);
@@ -113,7 +113,7 @@ class Whole : public torch::autograd::Function<Whole> {
     graph->op = job->op.operator_name();
     for (IValue& v : job->stack) {
       map_tensors(v, [&](const Tensor& t) {
-        Tensor host = seen_from(c10::kCPU, t);
+        Tensor host = alias_on_device(c10::kCPU, t);
         if (t.defined() && t.is_floating_point()) host.set_requires_grad(t.requires_grad());
         graph->inputs.push_back(host);
         return host;
@@ -133,7 +133,7 @@ class Whole : public torch::autograd::Function<Whole> {
     for (IValue& v : job->stack) {
       map_tensors(v, [&](const Tensor& t) {
         graph->outputs.push_back(t);
-        outputs.push_back(seen_from(device, t.detach()));
+        outputs.push_back(alias_on_device(device, t.detach()));
         return outputs.back();
       });
     }
@@ -152,7 +152,7 @@ class Whole : public torch::autograd::Function<Whole> {
       device = gradients[i].device();
       given.push_back(gradients[i]);
       outputs.push_back(graph->outputs[i]);
-      weights.push_back(seen_from(c10::kCPU, gradients[i].contiguous()));
+      weights.push_back(alias_on_device(c10::kCPU, gradients[i].contiguous()));
     }
     for (const Tensor& t : graph->inputs) {
       if (t.defined() && t.requires_grad()) inputs.push_back(t);
@@ -171,7 +171,7 @@ class Whole : public torch::autograd::Function<Whole> {
     variable_list written;
     for (size_t i = 0, k = 0; i < graph->inputs.size(); ++i) {
       if (!graph->inputs[i].defined() || !graph->inputs[i].requires_grad()) continue;
-      result[1 + i] = seen_from(device, found[k++]);
+      result[1 + i] = alias_on_device(device, found[k++]);
       if (result[1 + i].defined()) written.push_back(result[1 + i]);
     }
     const c10::OperatorName name(graph->op.name + "_backward", graph->op.overload_name);
@@ -180,7 +180,7 @@ class Whole : public torch::autograd::Function<Whole> {
   }
 };
 
-class WholeKernel final : public c10::OperatorKernel {
+class CompositeKernel final : public c10::OperatorKernel {
  public:
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
     const size_t count = op.schema().arguments().size();
@@ -199,7 +199,7 @@ class WholeKernel final : public c10::OperatorKernel {
       });
     }
     Job job{op, own, device, differentiable && at::GradMode::is_enabled()};
-    variable_list outputs = Whole::apply(&job, at::TensorList(inputs));
+    variable_list outputs = CompositeOp::apply(&job, at::TensorList(inputs));
     size_t next = 0;
     for (IValue& v : own) map_tensors(v, [&](const Tensor&) { return outputs[next++]; });
     for (IValue& v : own) stack->push_back(std::move(v));
@@ -208,7 +208,7 @@ class WholeKernel final : public c10::OperatorKernel {
 
 }  // namespace
 
-void register_whole_ops() {
+void register_composite_ops() {
   auto& dispatcher = c10::Dispatcher::singleton();
   static auto* kept = new std::vector<c10::RegistrationHandleRAII>;  // for the life of the process
   for (const char* name :
@@ -218,7 +218,7 @@ void register_whole_ops() {
       if (!op) continue;
       for (const DispatchKey key : {DispatchKey::PrivateUse1, DispatchKey::AutogradPrivateUse1}) {
         kept->push_back(dispatcher.registerImpl(
-            op->operator_name(), key, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<WholeKernel>()),
+            op->operator_name(), key, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<CompositeKernel>()),
             std::nullopt, nullptr, "kineto_spyre: the CPU's composite as one op"));
       }
     }
