@@ -6,11 +6,15 @@ For each op, on tensors of 4 and of a million float32 elements: rounds on the CP
 median of the rounds' ratios is printed, with the median CPU times of the calling thread. No profiler runs. The device
 computes with the CPU's own kernels, so what is above 1 is what making it a device costs: at most 3 on 4 elements, 1.1
 on a million, is the aim.
+
+Then what loops of real programs repeat, without and with a profiler running: 200 `.item()`, and 1,000 `.to()` of 16
+elements to the device (on the CPU: a copy). The aim is 2.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import time
 
@@ -57,6 +61,30 @@ def timed(f, calls: int) -> float:
     return (time.thread_time() - begin) / calls * 1e6
 
 
+def loops(device: str):
+    values = torch.ones(200, device=device).unbind()
+    host = torch.ones(16)
+
+    def items() -> None:
+        for value in values:
+            value.item()
+
+    def copies() -> None:
+        for _ in range(1000):
+            host.to(device, copy=True)
+
+    return {"200 item()": items, "1,000 to()": copies}
+
+
+def compare(cpu, device, calls: int, rounds: int) -> tuple[float, float, float]:
+    """The median ratio of the rounds, and the median microseconds of a call on each."""
+    for f in (cpu, device):
+        timed(f, calls)
+    pairs = [(timed(cpu, calls), timed(device, calls)) for _ in range(rounds)]
+    a, b = (statistics.median(column) for column in zip(*pairs))
+    return statistics.median(y / x for x, y in pairs), a, b
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=21)
@@ -69,11 +97,14 @@ if __name__ == "__main__":
         cpu, device = cases("cpu", n), cases("spyre", n)
         for name in cpu:
             calls = max(2, min(1000, int(20_000 / (timed(cpu[name], 3) + 1))))
-            for f in (cpu[name], device[name]):
-                timed(f, calls)
-            pairs = [(timed(cpu[name], calls), timed(device[name], calls)) for _ in range(rounds)]
-            ratio = statistics.median(b / a for a, b in pairs)
+            ratio, a, b = compare(cpu[name], device[name], calls, rounds)
             ratios.append(ratio)
-            a, b = (statistics.median(column) for column in zip(*pairs))
             print(f"  {name:<26}{ratio:6.2f} {a:8.1f} {b:9.1f}")
         print(f"  {'median, largest':<26}{statistics.median(ratios):6.2f} {max(ratios):8.2f}")
+    cpu, device = loops("cpu"), loops("spyre")
+    for title, profiler in (("loops", contextlib.nullcontext), ("loops, profiled", kineto_spyre.profile_spyre)):
+        print(f"{title:<28}ratio   CPU us  spyre us")
+        with profiler():
+            for name in cpu:
+                ratio, a, b = compare(cpu[name], device[name], 3, rounds)
+                print(f"  {name:<26}{ratio:6.2f} {a:8.1f} {b:9.1f}")

@@ -4,10 +4,13 @@
 #include <c10/util/flat_hash_map.h>
 
 #include <array>
+#include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 
 #include "device/runtime.h"
 
@@ -29,6 +32,21 @@ constexpr size_t kLargeLimit = size_t{10} << 20;
 constexpr size_t kLargeRounding = size_t{2} << 20;
 
 constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+// A size as PyTorch's own messages have it: "1.50 GiB".
+std::string readable(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB"};
+  if (bytes < 1024) return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
+  double size = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  while (size >= 1024 && unit + 1 < std::size(kUnits)) {
+    size /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f %s", size, kUnits[unit]);
+  return text;
+}
 
 struct Pool;
 
@@ -213,11 +231,12 @@ struct Pool {
       reserved = current(stats.reserved_bytes);
     }
     c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(requested), allocated, reserved, c10::Device(kSpyre, device));
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "spyre out of memory. Tried to allocate ", requested,
-                     " bytes. Device spyre:", int{device}, " has a total capacity of ", total, " bytes of which ",
-                     unused, " bytes are free; PyTorch holds ", allocated, " bytes in tensors and ",
-                     reserved - allocated,
-                     " bytes cached. Free tensors, call torch.spyre.empty_cache(), or use smaller ones.");
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "spyre out of memory. Tried to allocate ", readable(requested),
+                     ". Device spyre:", int{device}, " has a total capacity of ", readable(total), " of which ",
+                     readable(unused), " is free; PyTorch holds ", readable(allocated), " in tensors and ",
+                     readable(reserved - allocated),
+                     " in its cache. Use smaller tensors, free some and call torch.spyre.empty_cache(), or give the "
+                     "emulated device more: kineto_spyre.emulator.enable(memory_bytes=...).");
   }
 };
 

@@ -81,6 +81,10 @@ struct Hash {
   }
   void tensor(const at::Tensor& t) {
     if (!t.defined()) return number(UINT64_MAX);
+    if (t.is_nested()) {
+      number(static_cast<uint64_t>(t.scalar_type()));
+      return number(static_cast<uint64_t>(t.numel()));
+    }
     // The strides of a contiguous tensor follow from its sizes.
     const bool strided = t.layout() == c10::kStrided;
     const bool contiguous = strided && t.is_contiguous();

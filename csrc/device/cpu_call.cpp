@@ -19,12 +19,11 @@ using c10::StorageImpl;
 using c10::TensorImpl;
 
 bool is_dense_strided(const TensorImpl* impl) {
-  return impl->layout() == c10::kStrided && impl->has_storage() && !impl->key_set().has(c10::DispatchKey::Quantized);
+  return impl->layout() == c10::kStrided && impl->has_storage() && !impl->key_set().has(c10::DispatchKey::Quantized) &&
+         !impl->is_nested();
 }
 
-at::Storage storage_of(StorageImpl* impl) {
-  return at::Storage(c10::intrusive_ptr<StorageImpl>::reclaim_copy(impl));
-}
+at::Storage storage_of(StorageImpl* impl) { return at::Storage(c10::intrusive_ptr<StorageImpl>::reclaim_copy(impl)); }
 
 }  // namespace
 
@@ -114,8 +113,8 @@ void CpuCall::refuse_foreign() const {
   if (foreign_ == nullptr || device_ < 0) return;
   TORCH_CHECK(false,
               "Expected all tensors to be on the same device, but found at least two devices, spyre:", int{device_},
-              " and ", foreign_->device(), "! (when checking argument ", foreign_argument_ + 1, " of ",
-              plan_.name.name, ") Move it with .to(\"spyre\").");
+              " and ", foreign_->device(), "! (when checking argument ", foreign_argument_ + 1, " of ", plan_.name.name,
+              ") Move it with .to(\"spyre\").");
 }
 
 at::Tensor CpuCall::alias(const PlannedArgument& a, at::Tensor t) {
@@ -252,8 +251,8 @@ at::Tensor CpuCall::adopt(at::Tensor t, bool view) {
 }
 
 void CpuCall::adopt_storage(TensorImpl* impl) {
-  TORCH_CHECK_NOT_IMPLEMENTED(impl->has_storage(), "spyre can't hold the result of ", plan_.name,
-                              ", whose layout is ", impl->layout(), ". Call it on the CPU.");
+  TORCH_CHECK_NOT_IMPLEMENTED(impl->has_storage(), "spyre can't hold the result of ", plan_.name, ", whose layout is ",
+                              impl->layout(), ". Call it on the CPU.");
   StorageImpl* s = impl->unsafe_storage().unsafeGetStorageImpl();
   const bool shared = impl->unsafe_storage().use_count() > 1;
   StorageImpl* behind = shared ? storages_.behind(s) : nullptr;

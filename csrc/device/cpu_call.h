@@ -1,10 +1,10 @@
 // One call of an op: what was given, what the CPU's kernel sees instead, and the way back.
 //
 //   CpuCall(plan, arguments)   replaces on the stack, argument by argument:
-//     a device tensor            a CPU tensor over the same bytes (a new TensorImpl on a storage alias, storage_alias.h)
-//     a device                   the CPU
-//     a generator                the CPU generator within it, or within the device's default one (hooks.h)
-//     a CPU tensor               stays if it is a scalar or the op takes any device; else this is an error
+//     a device tensor            a CPU tensor over the same bytes (a new TensorImpl on a storage alias,
+//     storage_alias.h) a device                   the CPU a generator                the CPU generator within it, or
+//     within the device's default one (hooks.h) a CPU tensor               stays if it is a scalar or the op takes any
+//     device; else this is an error
 //   (the caller runs the CPU's kernel)
 //   take_results(stack)        replaces on the stack, result by result:
 //     an argument handed back    the argument as it was given
@@ -36,6 +36,8 @@ class CpuCall {
   c10::DeviceIndex results_on() const;
   // The device tensors that were given, in the order of the arguments, list elements included.
   c10::ArrayRef<at::Tensor> inputs() const { return originals_; }
+  // What the CPU's kernel sees in place of each.
+  c10::ArrayRef<at::Tensor> aliases() const { return aliases_; }
   // What was returned or changed. Filled by take_results().
   c10::ArrayRef<at::Tensor> written() const { return written_; }
 

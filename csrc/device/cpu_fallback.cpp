@@ -6,6 +6,7 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,9 +16,11 @@
 #include <vector>
 
 #include "device/allocator.h"
+#include "device/backward_threads.h"
 #include "device/cpu_call.h"
 #include "device/launch.h"
 #include "device/op_plan.h"
+#include "device/wider_dtypes.h"
 
 namespace kineto_spyre::device {
 namespace {
@@ -25,13 +28,16 @@ namespace {
 using c10::DispatchKey;
 using torch::jit::Stack;
 
-void run_cpu_kernel(DispatchKey cpu, const c10::OperatorHandle& op, Stack* stack, c10::DeviceIndex results_on) {
+void run_cpu_kernel(const OpPlan& plan, const CpuCall& call, DispatchKey cpu, const c10::OperatorHandle& op,
+                    Stack* stack) {
+  follow_backwards_caller();
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   // The guard is not free, and only a profiler's callbacks would see what it hides.
   std::optional<at::RecordFunctionGuard> unseen;
   if (at::hasCallbacks()) unseen.emplace(/*is_enabled=*/false);
-  const KernelScope scope(results_on);
-  c10::Dispatcher::singleton().redispatchBoxed(op, c10::DispatchKeySet(cpu), stack);
+  const KernelScope scope(call.results_on());
+  with_dtypes_of_the_cpu(plan, call.aliases(), *stack,
+                         [&] { c10::Dispatcher::singleton().redispatchBoxed(op, c10::DispatchKeySet(cpu), stack); });
 }
 
 // An op whose results are all empty launches nothing; so does one without results whose inputs are all empty.
@@ -46,13 +52,36 @@ void launch_kernel(const OpPlan& plan, const CpuCall& call, bool transposed, int
          measured_ns, call.inputs(), call.written());
 }
 
+// A small copy between devices that changes neither dtype nor layout is made here: the ways to and from the CPU's
+// kernel would cost more than the copy. Returns false, and does nothing, if it is none.
+bool copy_bytes(const at::Tensor& to, const at::Tensor& from) {
+  constexpr uint64_t kSmall = uint64_t{64} << 10;
+  const auto* t = to.unsafeGetTensorImpl();
+  const auto* f = from.unsafeGetTensorImpl();
+  const c10::DispatchKeySet dense(c10::DispatchKey::Dense);
+  if (t->device() == f->device() || !t->key_set().has_all(dense) || !f->key_set().has_all(dense)) return false;
+  if (!(t->is_cpu() || t->is_privateuseone()) || !(f->is_cpu() || f->is_privateuseone())) return false;
+  if (t->dtype() != f->dtype() || t->is_conj() != f->is_conj() || t->is_neg() != f->is_neg()) return false;
+  if (t->sizes() != f->sizes() || t->strides() != f->strides() || !t->is_non_overlapping_and_dense()) return false;
+  const uint64_t bytes = bytes_of(to);
+  if (bytes > kSmall) return false;
+  refuse_in_fork();
+  if (bytes > 0) std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), bytes);
+  return true;
+}
+
 void run_copy(const OpPlan& plan, DispatchKey cpu, const c10::OperatorHandle& op, Stack* stack) {
   c10::IValue* arguments = stack->data() + (stack->size() - plan.argument_count);
   const at::Tensor to = arguments[0].toTensor(), from = arguments[1].toTensor();
   const bool non_blocking = arguments[2].toBool();
+  if (copy_bytes(to, from)) {
+    torch::jit::drop(*stack, plan.argument_count);
+    launch_copy(to, from, non_blocking);
+    return torch::jit::push(*stack, to);
+  }
   CpuCall call(plan, arguments);
   const int64_t begin = stopwatch();
-  run_cpu_kernel(cpu, op, stack, call.results_on());
+  run_cpu_kernel(plan, call, cpu, op, stack);
   const int64_t measured = elapsed_since(begin);
   call.take_results(*stack);
   if (to.device() != from.device()) return launch_copy(to, from, non_blocking);
@@ -66,7 +95,7 @@ void run(const OpPlan& plan, DispatchKey cpu, const c10::OperatorHandle& op, Sta
   const bool transposed = plan.transposed >= 0 && arguments[plan.transposed].toBool();
   CpuCall call(plan, arguments);
   const int64_t begin = stopwatch();
-  run_cpu_kernel(cpu, op, stack, call.results_on());
+  run_cpu_kernel(plan, call, cpu, op, stack);
   const int64_t measured = elapsed_since(begin);
   call.take_results(*stack);
   switch (plan.effect) {
@@ -151,6 +180,7 @@ void register_cpu_fallback() {
                {{"aten::convolution", ""}, {"aten::convolution_backward", ""}, {"aten::copy_", ""}});
   register_for(DispatchKey::QuantizedPrivateUse1, DispatchKey::QuantizedCPU, {{"aten::copy_", ""}});
   register_for(DispatchKey::SparsePrivateUse1, DispatchKey::SparseCPU, {{"aten::copy_", ""}});
+  register_for(DispatchKey::NestedTensorPrivateUse1, DispatchKey::NestedTensorCPU, {});
   register_for(DispatchKey::SparseCsrPrivateUse1, DispatchKey::SparseCsrCPU, {{"aten::copy_", ""}});
 }
 

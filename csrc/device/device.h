@@ -9,7 +9,10 @@
 //   cost.h             what that kernel is called, and the figures from which the cost model knows how long it lasts
 //   factory_ops.h      the kernels that are not the CPU's: making tensors, views
 //   composite_ops.h    recurrent layers, taken as one op
+//   nested_ops.h       nested tensors, over the ops of their buffer
 //   alias_on_device.h  the same bytes under another device's name
+//   wider_dtypes.h     dtypes that accelerators have and the CPU lacks
+//   autograd_formulas.h, backward_threads.h   gradients that equal the CPU's
 //   sparse.h           sparse layouts, around the same members
 //   autocast.h         the casts of torch.autocast("spyre")
 //   collectives.h      torch.distributed, by gloo

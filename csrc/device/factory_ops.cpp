@@ -3,6 +3,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_fused_sdp_choice_ops.h>
+#include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/bernoulli.h>
@@ -17,6 +18,7 @@
 #include <optional>
 
 #include "device/allocator.h"
+#include "device/launch.h"
 #include "device/runtime.h"
 
 namespace kineto_spyre::device {
@@ -104,6 +106,13 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward_overrideable(const Tenso
                                   transposed, output_padding, groups, mask);
 }
 
+// A value for the host. The kernel of the CPU reads one element, and does not look at the device.
+at::Scalar local_scalar_dense(const Tensor& self) {
+  refuse_in_fork();
+  launch_read_back(self.device().index(), self.element_size());
+  return at::native::_local_scalar_dense_cpu(self);
+}
+
 // PyTorch's own takes native_dropout on devices such as ours, which rounds its scale differently from what it does on
 // the CPU. This is the CPU's way, out of differentiable ops.
 Tensor dropout(const Tensor& input, double p, bool train) {
@@ -139,6 +148,7 @@ void register_factory_ops() {
   dense->impl("record_stream", TORCH_FN(record_stream));
   dense->impl("convolution_overrideable", TORCH_FN(convolution_overrideable));
   dense->impl("convolution_backward_overrideable", TORCH_FN(convolution_backward_overrideable));
+  dense->impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
   dense->impl("dropout", TORCH_FN(dropout));
 
   static auto* autograd = new Library(Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__);

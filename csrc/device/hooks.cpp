@@ -15,6 +15,7 @@
 #include <shared_mutex>
 
 #include "device/allocator.h"
+#include "device/backward_threads.h"
 #include "device/runtime.h"
 
 namespace kineto_spyre::device {
@@ -137,7 +138,11 @@ class PinnedAllocator final : public at::HostAllocator {
 struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return device_count() > 0; }
-  bool hasPrimaryContext(c10::DeviceIndex device) const override { return device >= 0 && device < device_count(); }
+  // Asked of each device on the thread that calls backward(), before the autograd threads begin: see the header.
+  bool hasPrimaryContext(c10::DeviceIndex device) const override {
+    note_backwards_caller();
+    return device >= 0 && device < device_count();
+  }
   void init() const override { refuse_in_fork(); }
 
   c10::DeviceIndex deviceCount() const override { return device_count(); }

@@ -3,6 +3,9 @@
 // Random numbers. A generator of the device is a CPU generator under another name: the CPU kernel that draws from it is
 // given the CPU generator within, so the same seed gives the numbers that it gives on the CPU, and drawing on the
 // device leaves the CPU's own generator alone.
+//
+// A backward begins by asking which devices are in use (hasPrimaryContext): that is when the caller's thread count is
+// taken (backward_threads.h).
 #pragma once
 
 #include <ATen/core/ivalue.h>

@@ -4,14 +4,16 @@
 
 #include "device/allocator.h"
 #include "device/autocast.h"
-#include "device/cpu_fallback.h"
+#include "device/autograd_formulas.h"
 #include "device/collectives.h"
+#include "device/composite_ops.h"
+#include "device/cpu_fallback.h"
 #include "device/device.h"
+#include "device/factory_ops.h"
 #include "device/hooks.h"
 #include "device/launch.h"
-#include "device/factory_ops.h"
+#include "device/nested_ops.h"
 #include "device/runtime.h"
-#include "device/composite_ops.h"
 
 namespace kineto_spyre::device {
 namespace {
@@ -35,8 +37,10 @@ void install(bool measure) {
   install_allocators();
   install_hooks();
   register_factory_ops();
+  register_nested_ops();
   register_cpu_fallback();
   register_composite_ops();
+  register_autograd_formulas();
   register_autocast();
   register_collectives();
   done = true;

@@ -16,6 +16,15 @@ def machine() -> None:
     torch.set_num_threads(1)
 
 
+def reset() -> None:
+    import torch
+
+    for index in range(DEVICES):
+        torch.spyre.set_stream(torch.spyre.default_stream(index))
+    torch.spyre.set_device(0)
+    torch.set_default_device(None)
+
+
 @pytest.fixture(autouse=True)
 def as_it_was(machine: None):
     """Each test begins on device 0 with its default stream, a known seed and an empty cache."""
@@ -23,11 +32,10 @@ def as_it_was(machine: None):
 
     from kineto_spyre import _device
 
-    torch.spyre.set_device(0)
+    reset()
     torch.manual_seed(0)
     moved = _device.bytes_moved()
     yield
     assert _device.bytes_moved() == moved, "an op's result was copied into the device's memory"
     torch.spyre.synchronize()
-    torch.spyre.set_device(0)
-    torch.set_default_device(None)
+    reset()

@@ -64,6 +64,20 @@ def test_data_parallel_replicas() -> None:
     assert torch.equal(torch.cat([o.cpu() for o in outs]), model(x))
 
 
+def test_a_test_may_leave_another_device_stream_and_default_behind() -> None:
+    torch.spyre.set_device(1)
+    torch.spyre.set_stream(torch.Stream(device="spyre:0"))
+    torch.spyre.set_stream(torch.Stream(device="spyre:1"))
+    torch.set_default_device("spyre:1")
+    assert torch.spyre.current_device() == 1 and torch.spyre.current_stream().stream_id != 0
+
+
+def test_and_the_next_one_does_not_see_it() -> None:
+    assert torch.spyre.current_device() == 0 and torch.empty(1).device.type == "cpu"
+    assert [torch.spyre.current_stream(i).stream_id for i in range(2)] == [0, 0]
+    assert torch.ones(1, device="spyre").device.index == 0
+
+
 def test_memory_is_counted_for_each_device() -> None:
     before = torch.spyre.memory_allocated(0), torch.spyre.memory_allocated(1)
     x = torch.empty(512, dtype=torch.uint8, device="spyre:1")
