@@ -187,6 +187,23 @@ const Library* open_library(std::span<const std::string> candidates, std::string
   }
 }
 
+uint64_t count_records(uint8_t* data, size_t valid) noexcept {
+  const Library* library = opened_library();
+  if (library == nullptr) return 0;
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  uintptr_t least = begin;
+  uint64_t records = 0;
+  AIUpti_Activity* record = nullptr;
+  // The library keeps its place in a buffer until it has said that there is no more, so it is asked until then.
+  while (library->next_record(data, valid, &record) == AIUPTI_SUCCESS) {
+    const auto at = reinterpret_cast<uintptr_t>(record);
+    if (at < least || at >= begin + valid) break;
+    least = at + 1;
+    ++records;
+  }
+  return records;
+}
+
 const Library* opened_library() noexcept { return opened.load(std::memory_order_acquire); }
 
 }  // namespace kineto_spyre::aiupti

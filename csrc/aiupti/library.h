@@ -32,6 +32,10 @@ struct Library {
 // was wrong with it. Any thread, any time, in a forked child too; waits for another thread that is opening it.
 const Library* open_library(std::span<const std::string> candidates, std::string* error);
 
+// How many records the open library finds in this buffer. Iterates to the end, which is the first result that isn't
+// success, or a step that leaves the buffer or doesn't go forward. 0 if no library is open.
+uint64_t count_records(uint8_t* data, size_t valid) noexcept;
+
 // The library that is open in this process, or null. Opens nothing.
 const Library* opened_library() noexcept;
 

@@ -6,18 +6,9 @@
 // Control (the above) is one thread at a time: a compare-and-swap to `busy` keeps others out, and says so, instead of
 // making them wait. No lock exists, so none can be held across a fork.
 //
-// libaiupti's callbacks come from any thread. They count themselves in and out of the room (`visitors`). Who wants to
-// take the capture away first unlinks it, then waits until the room is empty: a callback that counted itself in before
-// is waited for, one that did so after finds nothing.
-//
-//    callback                          take_result()
-//    visitors += 1   (seq_cst)         current = null     (seq_cst)
-//    c = current     (seq_cst)         wait until visitors == 0 (seq_cst; acquire: partner of the release below)
-//    use c                             c is ours alone
-//    visitors -= 1   (release)
-//
-// Buffers that libaiupti still holds at the end stay in memory, for it may write to them any time, and are watched
-// for in the attic, where a late completion finds them. What came home is freed at the next prepare().
+// libaiupti's callbacks come from any thread. Whoever takes the capture away from them unlinks it and waits for those that
+// are in flight (in_flight.h). Buffers that libaiupti still holds at the end stay in memory, for it may write to them any
+// time, and are watched for (retired_pools.h): what comes back in a later session belongs to that one.
 #include "capture/capture.h"
 
 #include <pthread.h>
@@ -25,37 +16,49 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
+#include <memory>
 #include <new>
+#include <span>
 #include <utility>
 
 #include "capture/clock.h"
+#include "capture/in_flight.h"
 #include "capture/op_events.h"
 #include "capture/pool.h"
+#include "capture/retired_pools.h"
+#include "capture/scratch_buffers.h"
 
 namespace kineto_spyre::capture {
 namespace {
 
-// How much memory waits for records, and for notes, at the least. At 5 million compute records a second (1.2 GB/s) it
+// How much memory waits for records, and for op events, at the least. At 5 million compute records a second (1.2 GB/s) it
 // lasts 13 ms, three of the helper's naps.
 constexpr size_t kRecordsAhead = size_t{16} << 20;
-constexpr size_t kNotesAhead = size_t{1} << 20;
+constexpr size_t kOpEventsAhead = size_t{1} << 20;
 constexpr timespec kNap{0, 4'000'000};
 
 }  // namespace
 
-// A capture is what is harvested from the start: nothing has to be allocated when it ends.
+// A capture is its own result from the start: nothing has to be allocated when it ends.
 struct CaptureResult::Impl {
   Config config;
   uintptr_t number = 0;  // of the capture, in this process
-  Pool* pool = nullptr;
-  std::unique_ptr<OpEventStore> notes;  // until they are collected
+  std::shared_ptr<Pool> pool;
+  std::unique_ptr<OpEventStore> op_events;  // until they are collected
   ClockPoint opened{};
   ClockPoint closed{};
   std::atomic<uint64_t> requests_without_buffer{0};
+  std::atomic<uint64_t> records_dropped{0};
+  std::atomic<uint64_t> uncounted_buffers{0};
   std::atomic<uint64_t> oversized{0};
 
+  struct Late {
+    std::shared_ptr<Pool> pool;
+    uint32_t index;
+  };
+  std::vector<Late> late;       // buffers of earlier sessions that came back in this one
+  std::vector<Buffer> buffers;  // those, and then the pool's own; empty: the pool's own alone
   std::vector<ThreadOpEvents> threads;
   Drops drops;
   double clock_error_ns = 0;
@@ -73,49 +76,43 @@ constinit std::atomic<Phase> phase{Phase::kIdle};
 constinit Capture* owned = nullptr;  // for whoever holds the phase; null in a child of a fork
 constinit uintptr_t captures = 0;    // so far; for whoever holds the phase
 alignas(64) constinit std::atomic<Capture*> current{nullptr};
-alignas(64) constinit std::atomic<uint32_t> visitors{0};
 
-// Completions that belong to no capture. Whoever harvests next reports them.
+// Completions that belong to no capture. Whoever takes a result next reports them.
 constinit std::atomic<uint64_t> unknown_buffers{0};
-constinit std::atomic<uint64_t> late_completions{0};
 
-// Pools of past captures: buffers may still come home to them.
-struct AtticPlace {
-  std::atomic<Pool*> pool{nullptr};    // put here by control; taken away by the end of its CaptureResult, or by control later
-  std::atomic<bool> abandoned{false};  // its CaptureResult is gone: once all buffers are home it may be freed
-};
-constinit std::array<AtticPlace, 64> attic;
-
-class Visit {
- public:
-  // Sequentially consistent: see above.
-  Visit() noexcept { visitors.fetch_add(1, std::memory_order_seq_cst); }
-  ~Visit() { visitors.fetch_sub(1, std::memory_order_release); }
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
-};
-
-void wait_for_visitors() noexcept {
-  while (visitors.load(std::memory_order_seq_cst) != 0) sched_yield();
-}
+constinit ScratchBuffers scratch;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The helper thread: memory ahead of need. It comes to see the capture now and then, as a visitor like any other, and
+// The helper thread: memory ahead of need, and counting what was dropped. It comes to see the capture now and then, in
+// flight as a callback is, and
 // ends by itself when it finds that the capture is gone: whoever stops a session waits for no thread to wake up.
 
 void touch_ahead(Capture& capture) noexcept {
   capture.pool->touch_ahead(kRecordsAhead);
-  if (capture.notes) capture.notes->touch_ahead(kNotesAhead);
+  if (capture.op_events) capture.op_events->touch_ahead(kOpEventsAhead);
+}
+
+// One thread at a time: the helper, and control once there is no helper in flight any more.
+void count_dropped(Capture& capture) noexcept {
+  const auto count = capture.config.count_records;
+  const uint64_t records = scratch.count([&](uint8_t* data, size_t valid) {
+    if (count != nullptr) return count(data, valid);
+    capture.uncounted_buffers.fetch_add(1, std::memory_order_relaxed);
+    return uint64_t{0};
+  });
+  if (records != 0) capture.records_dropped.fetch_add(records, std::memory_order_relaxed);
 }
 
 void* run_helper(void* number) {
   pthread_setname_np(pthread_self(), "kineto-spyre");
   for (;;) {
     nanosleep(&kNap, nullptr);
-    const Visit visit;
+    const InFlight in_flight;
     Capture* capture = current.load(std::memory_order_seq_cst);
     if (capture == nullptr || capture->number != reinterpret_cast<uintptr_t>(number)) return nullptr;
     touch_ahead(*capture);
+    const Phase now = phase.load(std::memory_order_relaxed);
+    if (now == Phase::kRecording || now == Phase::kClosed) count_dropped(*capture);
   }
 }
 
@@ -140,51 +137,16 @@ void in_child() noexcept {
   forget_op_events_after_fork();
   current.store(nullptr, std::memory_order_relaxed);
   owned = nullptr;
-  visitors.store(0, std::memory_order_relaxed);
+  callbacks_in_flight.store(0, std::memory_order_relaxed);
   unknown_buffers.store(0, std::memory_order_relaxed);
-  late_completions.store(0, std::memory_order_relaxed);
-  for (AtticPlace& place : attic) place.pool.store(nullptr, std::memory_order_relaxed);
+  retired_pools::forget_after_fork();
+  scratch.forget_after_fork();
   phase.store(Phase::kIdle, std::memory_order_relaxed);
 }
 
 bool watch_forks() noexcept {
   static const bool watching = pthread_atfork(nullptr, nullptr, in_child) == 0;
   return watching;
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// The attic.
-
-// Called by control. If it is full, late completions don't find the pool, and it is not freed if there may be some.
-void put_in_attic(Pool* pool) noexcept {
-  for (AtticPlace& place : attic) {
-    if (place.pool.load(std::memory_order_relaxed) != nullptr) continue;
-    place.abandoned.store(false, std::memory_order_relaxed);
-    // Sequentially consistent, as all of the attic's pools: partner is the load in find_in_attic().
-    place.pool.store(pool, std::memory_order_seq_cst);
-    return;
-  }
-}
-
-// Called by control: frees what came home.
-void sweep_attic() noexcept {
-  for (AtticPlace& place : attic) {
-    Pool* pool = place.pool.load(std::memory_order_relaxed);
-    // Acquire: what the end of its CaptureResult did to the pool; partner is the release in ~Impl().
-    if (pool == nullptr || !place.abandoned.load(std::memory_order_acquire) || pool->stranded() != 0) continue;
-    place.pool.store(nullptr, std::memory_order_seq_cst);
-    wait_for_visitors();
-    delete pool;
-  }
-}
-
-// Called by visitors.
-bool find_in_attic(uint8_t* buffer) noexcept {
-  for (AtticPlace& place : attic) {
-    Pool* pool = place.pool.load(std::memory_order_seq_cst);
-    if (pool != nullptr && pool->contains(buffer)) return pool->complete_late(buffer);
-  }
-  return false;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -205,22 +167,55 @@ void close(Capture& capture) noexcept {
 std::unique_ptr<Capture> make_capture(const Config& config, std::string* error) {
   auto capture = std::make_unique<Capture>();
   capture->config = config;
-  capture->pool = new Pool;
+  capture->pool = std::make_shared<Pool>();
   if (!capture->pool->map(config.budget_bytes, config.buffer_bytes, error)) return nullptr;
   if (config.op_events && prepare_op_events()) {
-    capture->notes = std::make_unique<OpEventStore>();
-    if (!capture->notes->map(std::max(config.budget_bytes / 4, kNotesAhead), error)) return nullptr;
+    capture->op_events = std::make_unique<OpEventStore>();
+    if (!capture->op_events->map(std::max(config.budget_bytes / 4, kOpEventsAhead), error)) return nullptr;
   }
   return capture;
 }
 
-// Ends the capture that control holds; null if it is not ours any more.
+// What came back between two sessions belongs to neither, and what came back before a window is warm-up's. Returns how
+// many buffers.
+uint64_t discard_late() {
+  uint64_t discarded = 0;
+  retired_pools::collect([&](const std::shared_ptr<Pool>& pool, uint32_t index, const Buffer&) {
+    pool->release(index);
+    ++discarded;
+  });
+  return discarded;
+}
+
+// Buffers of earlier sessions come first: they were lent before. What there is no memory for is counted.
+void take_late(Capture& capture) noexcept {
+  retired_pools::collect([&](const std::shared_ptr<Pool>& pool, uint32_t index, const Buffer& buffer) {
+    try {
+      capture.buffers.reserve(capture.buffers.size() + 1);
+      capture.late.push_back({pool, index});
+      capture.buffers.push_back(buffer);
+    } catch (const std::bad_alloc&) {
+      pool->release(index);
+      ++capture.drops.buffers_not_returned;
+    }
+  });
+  if (capture.buffers.empty()) return;
+  const std::span<const Buffer> own = capture.pool->buffers();
+  try {
+    capture.buffers.insert(capture.buffers.end(), own.begin(), own.end());
+  } catch (const std::bad_alloc&) {  // then the own ones are what is kept
+    capture.drops.buffers_not_returned += capture.buffers.size();
+    capture.buffers.clear();
+  }
+}
+
+// Ends the capture that control holds.
 std::unique_ptr<Capture> take_capture() noexcept {
   std::unique_ptr<Capture> capture(std::exchange(owned, nullptr));
   if (capture->closed.ticks == 0) close(*capture);
-  put_in_attic(capture->pool);  // first, so that whoever comes too late finds it there
+  retired_pools::add(capture->pool);  // first, so that whoever comes too late finds it there
   current.store(nullptr, std::memory_order_seq_cst);
-  wait_for_visitors();
+  wait_for_callbacks();
   capture->pool->seal();
   return capture;
 }
@@ -234,7 +229,7 @@ bool prepare(const Config& config, std::string* error) {
   }
   std::unique_ptr<Capture> capture;
   try {
-    sweep_attic();
+    retired_pools::sweep();
     if (!watch_forks()) throw std::bad_alloc();
     capture = make_capture(config, error);
   } catch (const std::bad_alloc&) {
@@ -244,6 +239,7 @@ bool prepare(const Config& config, std::string* error) {
     phase.store(Phase::kIdle);
     return false;
   }
+  capture->drops.late_completions = discard_late();
   touch_ahead(*capture);
   capture->number = ++captures;
   owned = capture.release();
@@ -257,11 +253,15 @@ void open_window() {
   if (!take_phase(Phase::kArmed)) return;
   Capture& capture = *owned;
   capture.pool->take_returned([&](uint32_t index, const Buffer&) { capture.pool->recycle(index); });
-  capture.requests_without_buffer.store(0, std::memory_order_relaxed);
-  capture.oversized.store(0, std::memory_order_relaxed);
+  discard_late();
+  scratch.count([](uint8_t*, size_t) { return uint64_t{0}; });
+  for (std::atomic<uint64_t>* count : {&capture.requests_without_buffer, &capture.records_dropped,
+                                       &capture.uncounted_buffers, &capture.oversized}) {
+    count->store(0, std::memory_order_relaxed);
+  }
   take_unattributed_drops();
   capture.opened = clock_point();
-  if (capture.notes) open_op_events(capture.notes.get());
+  if (capture.op_events) open_op_events(capture.op_events.get());
   phase.store(Phase::kRecording);
 }
 
@@ -274,24 +274,28 @@ void close_window() {
 CaptureResult take_result() {
   if (!take_phase_of_capture()) return {};
   std::unique_ptr<Capture> capture = take_capture();
+  count_dropped(*capture);
+  take_late(*capture);
   Drops& drops = capture->drops;
   drops.requests_without_buffer = capture->requests_without_buffer.load(std::memory_order_relaxed);
+  drops.records_dropped = capture->records_dropped.load(std::memory_order_relaxed);
+  drops.uncounted_buffers = capture->uncounted_buffers.load(std::memory_order_relaxed);
   drops.oversized = capture->oversized.load(std::memory_order_relaxed);
   drops.unknown_buffers = unknown_buffers.exchange(0, std::memory_order_relaxed);
-  drops.late_completions = late_completions.exchange(0, std::memory_order_relaxed);
-  drops.buffers_not_returned = capture->pool->stranded();
+  drops.buffers_not_returned += capture->pool->not_returned();
   drops.op_events_dropped = take_unattributed_drops();
-  if (capture->notes) {
-    drops.op_events_dropped += capture->notes->dropped();
+  if (capture->op_events) {
+    drops.op_events_dropped += capture->op_events->dropped();
     const TickConverter clock(capture->opened, capture->closed);
     capture->clock_error_ns = clock.error_ns();
     try {
-      capture->threads = capture->notes->collect(clock);
+      capture->threads = capture->op_events->collect(clock);
     } catch (const std::bad_alloc&) {
-      drops.op_events_dropped += capture->notes->count();
+      drops.op_events_dropped += capture->op_events->count();
     }
-    capture->notes.reset();
+    capture->op_events.reset();
   }
+  retired_pools::sweep();
   phase.store(Phase::kIdle);
   return CaptureResult(capture.release());
 }
@@ -299,6 +303,7 @@ CaptureResult take_result() {
 void abandon() {
   if (!take_phase_of_capture()) return;
   take_capture();
+  retired_pools::sweep();
   phase.store(Phase::kIdle);
 }
 
@@ -311,53 +316,46 @@ bool armed() {
 // libaiupti's callbacks.
 
 void on_buffer_requested(uint8_t** buffer, size_t* size, size_t* max_records) noexcept {
-  const Visit visit;
+  const InFlight in_flight;
   Capture* capture = current.load(std::memory_order_seq_cst);
-  const Buffer lent = capture != nullptr ? capture->pool->lend() : Buffer{};
-  if (capture != nullptr && lent.data == nullptr) capture->requests_without_buffer.fetch_add(1, std::memory_order_relaxed);
+  Buffer lent = capture != nullptr ? capture->pool->lend() : Buffer{};
+  if (lent.data == nullptr) {
+    lent = {scratch.lend(), ScratchBuffers::kBytes, 0};
+    if (capture != nullptr) capture->requests_without_buffer.fetch_add(1, std::memory_order_relaxed);
+  }
   if (buffer != nullptr) *buffer = lent.data;
   if (size != nullptr) *size = lent.size;
   if (max_records != nullptr) *max_records = capture != nullptr ? capture->config.max_records : 0;
 }
 
 void on_buffer_completed(uint8_t* buffer, size_t /*size*/, size_t valid) noexcept {
-  const Visit visit;
+  const InFlight in_flight;
   Capture* capture = current.load(std::memory_order_seq_cst);
-  if (capture != nullptr && capture->pool->contains(buffer)) {
-    switch (capture->pool->complete(buffer, valid)) {
-      case Pool::Completion::kTaken:
-        return;
-      case Pool::Completion::kOversized:
-        capture->oversized.fetch_add(1, std::memory_order_relaxed);
-        return;
-      case Pool::Completion::kUnknown:
-        unknown_buffers.fetch_add(1, std::memory_order_relaxed);
-        return;
-    }
+  if (scratch.contains(buffer)) {
+    const bool uncounted = scratch.complete(buffer, valid);
+    if (uncounted && capture != nullptr) capture->uncounted_buffers.fetch_add(1, std::memory_order_relaxed);
+    return;
   }
-  (find_in_attic(buffer) ? late_completions : unknown_buffers).fetch_add(1, std::memory_order_relaxed);
+  const bool own = capture != nullptr && capture->pool->contains(buffer);
+  switch (own ? capture->pool->complete(buffer, valid) : retired_pools::complete(buffer, valid)) {
+    case Pool::Completion::kTaken:
+      return;
+    case Pool::Completion::kOversized:
+      if (capture != nullptr) capture->oversized.fetch_add(1, std::memory_order_relaxed);
+      return;
+    case Pool::Completion::kUnknown:
+      unknown_buffers.fetch_add(1, std::memory_order_relaxed);
+      return;
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What was harvested.
+// The result.
 
 CaptureResult::Impl::~Impl() {
-  if (pool == nullptr) return;
-  AtticPlace* mine = nullptr;  // none, if the capture never began, or in a child of a fork
-  for (AtticPlace& place : attic) {
-    if (place.pool.load(std::memory_order_relaxed) == pool) mine = &place;
-  }
-  if (pool->stranded() == 0) {
-    if (mine != nullptr) {
-      mine->pool.store(nullptr, std::memory_order_seq_cst);
-      wait_for_visitors();
-    }
-    delete pool;
-  } else {
-    pool->drop_records();
-    // Release: partner is the acquire in sweep_attic().
-    if (mine != nullptr) mine->abandoned.store(true, std::memory_order_release);
-  }
+  for (const Late& buffer : late) buffer.pool->release(buffer.index);
+  // If libaiupti holds a buffer of it, the pool stays, without what is ours. Otherwise this is its end.
+  if (pool != nullptr && pool.use_count() > 1) pool->drop_records();
 }
 
 void CaptureResult::Delete::operator()(Impl* impl) const { delete impl; }
@@ -368,7 +366,10 @@ CaptureResult::CaptureResult(CaptureResult&&) noexcept = default;
 CaptureResult& CaptureResult::operator=(CaptureResult&&) noexcept = default;
 CaptureResult::~CaptureResult() = default;
 
-std::span<const Buffer> CaptureResult::buffers() const { return impl_ ? impl_->pool->buffers() : std::span<const Buffer>(); }
+std::span<const Buffer> CaptureResult::buffers() const {
+  if (!impl_) return {};
+  return impl_->buffers.empty() ? impl_->pool->buffers() : std::span<const Buffer>(impl_->buffers);
+}
 
 std::span<const ThreadOpEvents> CaptureResult::threads() const {
   return impl_ ? std::span<const ThreadOpEvents>(impl_->threads) : std::span<const ThreadOpEvents>();

@@ -1,7 +1,7 @@
-// What happens while the program runs: libaiupti's buffers are lent and taken back, threads note their ops.
+// What happens while the program runs: libaiupti's buffers are lent and taken back, threads push and pop their ops.
 //
 // This is the door of csrc/capture: the only header of this room that csrc/kineto and csrc/trace include. It knows
-// neither PyTorch nor Kineto. Nothing here throws; callbacks and notes neither allocate, lock nor enter the kernel.
+// neither PyTorch nor Kineto. Nothing here throws; callbacks and op events neither allocate, lock nor enter the kernel.
 //
 // libaiupti's callbacks carry no context pointer, so there is one capture a process at a time. Its life:
 //
@@ -21,10 +21,13 @@
 namespace kineto_spyre::capture {
 
 struct Config {
-  size_t budget_bytes = size_t{1} << 30;  // all buffers of a session together; notes may have a quarter more
-  size_t buffer_bytes = 256 << 10;        // one buffer lent to libaiupti: 1,129 compute records
-  size_t max_records = 0;                 // in one buffer; 0: as many as fit
+  size_t budget_bytes = size_t{1} << 30;  // all buffers of a session together; op events may have a quarter more
+  size_t buffer_bytes = size_t{32} << 20;  // one buffer lent to libaiupti, as clients lend them; filled as it goes
+  size_t max_records = 0;                  // in one buffer; 0: as many as fit
   bool op_events = true;
+  // Records in a buffer, for what came back when the budget was used up. Called on a thread of ours, and at the end on
+  // the one that takes the result; never in a callback. Null: such records are not counted, only their buffers.
+  uint64_t (*count_records)(uint8_t* data, size_t valid) noexcept = nullptr;
 };
 
 // A buffer that came back: records from data to data + valid.
@@ -45,18 +48,21 @@ struct OpEvent {
 
 struct ThreadOpEvents {
   int32_t tid;              // gettid() of the thread
-  uint64_t dropped = 0;        // edges for which there was no room: all that came after `notes`
+  uint64_t dropped = 0;        // edges for which there was no room: all that came after `events`
   std::vector<OpEvent> events;  // in the order in which the thread made them, without a gap
 };
 
-// Whatever the capture could not keep or would not accept.
+// Whatever the capture could not keep or would not accept, between open_window() and take_result(). Each is one way in which
+// records, or the ops that they belong to, go missing.
 struct Drops {
-  uint64_t requests_without_buffer = 0;  // libaiupti asked for a buffer and there was none
-  uint64_t unknown_buffers = 0;   // completion of a buffer that is not lent
-  uint64_t late_completions = 0;  // completion after take_result() of its session
-  uint64_t oversized = 0;         // valid size beyond the size: read up to the size
-  uint64_t op_events_dropped = 0;        // op edges, of all threads
-  uint64_t buffers_not_returned = 0;      // lent and not given back by take_result(): what they hold is not known
+  uint64_t requests_without_buffer = 0;  // the budget was used up: libaiupti got memory that is thrown away
+  uint64_t records_dropped = 0;          // that came back in it
+  uint64_t uncounted_buffers = 0;        // of it whose records could not be counted (they came too fast)
+  uint64_t unknown_buffers = 0;          // completion of a buffer that is not lent
+  uint64_t late_completions = 0;         // of an earlier session's buffer, with records, when no session was recording
+  uint64_t oversized = 0;                // valid size beyond the size: read up to the size
+  uint64_t op_events_dropped = 0;        // of all threads
+  uint64_t buffers_not_returned = 0;     // lent, written to, and not given back by take_result()
 };
 
 // Everything that one session captured, and its owner: the buffers live until this is destroyed.
@@ -67,12 +73,14 @@ class CaptureResult {
   CaptureResult& operator=(CaptureResult&&) noexcept;
   ~CaptureResult();
 
-  std::span<const Buffer> buffers() const;  // in the order in which they were completed
+  // In the order in which they were completed, but those that were lent in an earlier session come first. Which records
+  // are of this session's window, their times tell.
+  std::span<const Buffer> buffers() const;
   std::span<const ThreadOpEvents> threads() const;
   const Drops& drops() const;
-  // What the reading of the clocks adds to the time of a note, at most.
+  // What the reading of the clocks adds to the time of an op event, at most.
   double clock_error_ns() const;
-  // Frees the notes; threads() is empty from then on.
+  // Frees the op events; threads() is empty from then on.
   void free_op_events();
 
   struct Impl;
@@ -85,17 +93,17 @@ class CaptureResult {
   std::unique_ptr<Impl, Delete> impl_;
 };
 
-// Reads KINETO_SPYRE_BUFFER_MB (MiB; a fraction is fine), else `kineto_mb` (Kineto's ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB;
-// 0: unset. Kineto's own default, 128, is not a wish of the user's: pass 0 for it). An unreadable or absurd value
-// yields the default and a sentence in *warning.
-Config config_from_environment(size_t kineto_mb, std::string* warning);
+// buffer_mb: what KINETO_SPYRE_BUFFER_MB is set to (MiB; a fraction is fine), or null. Otherwise `kineto_mb` counts (Kineto's
+// ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB; 0: unset. Kineto's own default, 128, is not a wish of the user's: pass 0 for it). An
+// unreadable or absurd value yields the default and a sentence in *warning.
+Config make_config(const char* buffer_mb, size_t kineto_mb, std::string* warning);
 
 // Allocates and touches what a session needs. False, with a sentence in *error, if there is no memory or another
 // capture is under way.
 bool prepare(const Config& config, std::string* error);
 // Warm-up is over: buffers that came back so far are lent again, their records forgotten, drops count from here.
 void open_window();
-// No note is made after this. Those that were made are all kept: a thread in the middle of one is waited for.
+// No op event is kept after this. Those that were made are all kept: a thread in the middle of one is waited for.
 void close_window();
 // Call after libaiupti was flushed. Waits for callbacks that are still running, then takes everything. Nothing without
 // a capture, or in a child that was forked from under it.
@@ -108,7 +116,7 @@ bool armed();
 void on_buffer_requested(uint8_t** buffer, size_t* size, size_t* max_records) noexcept;
 void on_buffer_completed(uint8_t* buffer, size_t size, size_t valid) noexcept;
 
-// The notes of the calling thread. Off: one relaxed load and a branch.
+// The op events of the calling thread. Off: one relaxed load and a branch.
 void push_op(uint64_t id) noexcept;
 void pop_op() noexcept;
 void push_range(uint64_t id) noexcept;

@@ -1,6 +1,6 @@
-// The stamp of a note, and how it becomes nanoseconds since the Unix epoch.
+// The stamp of an op event, and how it becomes nanoseconds since the Unix epoch.
 //
-// Reading a clock is most of what a note costs, so a note takes the cheapest steady counter of its machine: on x86 the
+// Reading a clock is most of what an op event costs, so it takes the cheapest steady counter of its machine: on x86 the
 // time-stamp counter where the processor says that it never stops or changes its rate, elsewhere CLOCK_MONOTONIC
 // (whose reading s390x, ppc64le and aarch64 do without entering the kernel). What the counter means is found out
 // afterwards: it is read beside CLOCK_REALTIME when a window opens and again when it closes, and a straight line

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -28,12 +27,12 @@ std::string in_mib(double mib) {
 
 void set_budget(Config& config, double mib) {
   config.budget_bytes = static_cast<size_t>(mib * kMiB);
-  // At least two buffers, for calls and device work are written by different threads.
+  // At least two buffers, because a library may write calls and device work to different ones.
   config.buffer_bytes = std::min(config.buffer_bytes, config.budget_bytes / 2);
 }
 
 // Throws std::bad_alloc.
-Config read(size_t kineto_mb, std::string* warning) {
+Config read(const char* text, size_t kineto_mb, std::string* warning) {
   Config config;
   const std::string defaults = "The profiler uses " + in_mib(static_cast<double>(config.budget_bytes) / kMiB) + ".";
   const double most = memory_mib();
@@ -42,7 +41,7 @@ Config read(size_t kineto_mb, std::string* warning) {
                                " to this machine's " + in_mib(static_cast<double>(static_cast<int64_t>(most))) +
                                " of memory. ";
 
-  if (const char* text = std::getenv("KINETO_SPYRE_BUFFER_MB"); text != nullptr && *text != '\0') {
+  if (text != nullptr && *text != '\0') {
     double mib = 0;
     const auto [end, status] = std::from_chars(text, text + std::strlen(text), mib);
     if (status == std::errc() && *end == '\0' && usable(mib)) {
@@ -62,9 +61,9 @@ Config read(size_t kineto_mb, std::string* warning) {
 
 }  // namespace
 
-Config config_from_environment(size_t kineto_mb, std::string* warning) {
+Config make_config(const char* buffer_mb, size_t kineto_mb, std::string* warning) {
   try {
-    return read(kineto_mb, warning);
+    return read(buffer_mb, kineto_mb, warning);
   } catch (const std::bad_alloc&) {
     *warning = "Out of memory.";  // short enough to need none
     return {};

@@ -1,4 +1,4 @@
-// A lock-free stack of indices: the free lists of this room (buffers, blocks of notes, threads' slots).
+// A lock-free stack of indices: the free lists of this room (buffers, blocks of op events, threads' slots).
 //
 // The elements live in an array of the owner; an element that is on the stack has its successor in a 32-bit atomic that
 // the owner keeps beside it. The head is one 64-bit word:

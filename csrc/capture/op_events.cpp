@@ -20,8 +20,8 @@ constexpr uint64_t word_of(OpEventKind kind, uint64_t id) { return (id << kKindB
 
 bool OpEventStore::map(size_t budget_bytes, std::string* error) {
   const size_t blocks = std::max<size_t>(1, budget_bytes / kBlockBytes);
-  return blocks_.map(blocks * kBlockBytes, kBlockBytes, error) &&
-         threads_.map(kMaxThreads * sizeof(Thread), sizeof(Thread), error);
+  return blocks_.map_shared(blocks * kBlockBytes, error) &&
+         threads_.map_shared(kMaxThreads * sizeof(Thread), error);
 }
 
 void OpEventStore::touch_ahead(size_t bytes) noexcept {
@@ -30,8 +30,8 @@ void OpEventStore::touch_ahead(size_t bytes) noexcept {
 }
 
 OpEventStore::Thread* OpEventStore::enter(uint32_t tid) noexcept {
-  const size_t offset = threads_.take();
-  if (offset == PrefaultedRegion::kEnd) return nullptr;
+  const size_t offset = threads_.take(sizeof(Thread));
+  if (offset == SharedRegion::kEnd) return nullptr;
   auto* thread = reinterpret_cast<Thread*>(threads_.data() + offset);
   thread->tid = tid;
   return thread;
@@ -43,19 +43,19 @@ OpEventStore::Room OpEventStore::take(Thread* thread) noexcept {
   if (block != IndexStack::kNone) {
     used = link(block).used;
   } else {
-    const size_t offset = blocks_.take();
-    if (offset == PrefaultedRegion::kEnd) return {};
+    const size_t offset = blocks_.take(kBlockBytes);
+    if (offset == SharedRegion::kEnd) return {};
     block = static_cast<uint32_t>(offset / kBlockBytes);
   }
-  PackedOpEvent* begin = notes(block) + used;
+  PackedOpEvent* begin = events(block) + used;
   *begin = {thread->stretches++, (static_cast<uint64_t>(thread - threads()) << kKindBits) | kHeader};
-  return {begin + 1, notes(block) + kBlockNotes};
+  return {begin + 1, events(block) + kBlockEvents};
 }
 
 void OpEventStore::give_back(Room rest) noexcept {
-  if (rest.end - rest.begin < 2) return;  // no room for a header and a note
+  if (rest.end - rest.begin < 2) return;  // no room for a header and an event
   const auto block = static_cast<uint32_t>((reinterpret_cast<uint8_t*>(rest.end) - blocks_.data()) / kBlockBytes - 1);
-  link(block).used = static_cast<uint32_t>(rest.begin - notes(block));
+  link(block).used = static_cast<uint32_t>(rest.begin - events(block));
   waiting_.push(block, successors());
 }
 
@@ -63,13 +63,13 @@ template <class Visitor>
 void OpEventStore::for_each_stretch(Visitor visit) const {
   const auto blocks = static_cast<uint32_t>(blocks_.used() / kBlockBytes);
   for (uint32_t block = 0; block < blocks; ++block) {
-    const PackedOpEvent* note = notes(block) + 1;
-    const PackedOpEvent* end = notes(block) + kBlockNotes;
-    while (note != end && note->word != 0) {
-      const PackedOpEvent& header = *note++;
-      const PackedOpEvent* first = note;
-      while (note != end && note->word != 0 && (note->word & 7) != kHeader) ++note;
-      visit(static_cast<size_t>(header.word >> kKindBits), header.stamp, first, note);
+    const PackedOpEvent* event = events(block) + 1;
+    const PackedOpEvent* end = events(block) + kBlockEvents;
+    while (event != end && event->word != 0) {
+      const PackedOpEvent& header = *event++;
+      const PackedOpEvent* first = event;
+      while (event != end && event->word != 0 && (event->word & 7) != kHeader) ++event;
+      visit(static_cast<size_t>(header.word >> kKindBits), header.stamp, first, event);
     }
   }
 }
@@ -110,9 +110,9 @@ std::vector<ThreadOpEvents> OpEventStore::collect(const TickConverter& clock) co
     result[i].dropped = threads()[i].dropped;
     result[i].events.reserve(count);
     for (const Stretch& stretch : stretches[i]) {
-      for (const PackedOpEvent* note = stretch.first; note != stretch.end; ++note) {
+      for (const PackedOpEvent* event = stretch.first; event != stretch.end; ++event) {
         result[i].events.push_back(
-            {clock.to_ns(note->stamp), note->word >> kKindBits, static_cast<OpEventKind>((note->word & 7) - 1)});
+            {clock.to_ns(event->stamp), event->word >> kKindBits, static_cast<OpEventKind>((event->word & 7) - 1)});
       }
     }
   }
@@ -132,7 +132,7 @@ struct alignas(64) Slot {
   std::atomic<uint32_t> successor{0};  // for free_slots
 };
 
-constexpr uint32_t kSlots = 16 * 1024;  // threads that have made notes and live, at one time
+constexpr uint32_t kSlots = 16 * 1024;  // threads that have made events and live, at one time
 constinit Slot slots[kSlots];
 constinit std::atomic<uint32_t> slots_used{0};
 constinit IndexStack free_slots;
@@ -140,7 +140,7 @@ std::atomic<uint32_t>& successor_of_slot(uint32_t index) { return slots[index].s
 
 constinit Slot no_slot;  // what a thread without one has
 
-// All that a thread reads for a note, beside the gate, in one line of the cache; to its slot and its block it only
+// All that a thread reads for an event, beside the gate, in one line of the cache; to its slot and its block it only
 // writes. Static TLS: the address is a constant away from the thread pointer, and there is nothing to allocate or call.
 struct alignas(64) Writing {
   Slot* slot = &no_slot;
@@ -181,7 +181,7 @@ uint32_t enter_with_fence(Slot* slot) noexcept {
   slot->inside.exchange(1, std::memory_order_seq_cst);
   return gate.load(std::memory_order_seq_cst);
 }
-// Release: the notes; partner is the acquire in close_op_events().
+// Release: the events; partner is the acquire in close_op_events().
 void leave(Slot* slot) noexcept { slot->inside.store(0, std::memory_order_release); }
 
 void at_thread_end(void* value) noexcept {
@@ -193,7 +193,7 @@ void at_thread_end(void* value) noexcept {
   free_slots.push(static_cast<uint32_t>(slot - slots), successor_of_slot);
 }
 
-// The first note of a thread or of a window, a full block, and machines without the means for the fast path.
+// The first event of a thread or of a window, a full block, and machines without the means for the fast path.
 __attribute__((noinline, cold)) void add_on_slow_path(uint64_t word) noexcept {
   Slot* slot = mine.slot;
   if (slot == &no_slot) {
@@ -238,7 +238,7 @@ __attribute__((noinline, cold)) void add_on_slow_path(uint64_t word) noexcept {
 }
 
 template <OpEventKind kind>
-__attribute__((noinline)) void note_while_open(uint64_t id) noexcept {
+__attribute__((noinline)) void add_on_fast_path(uint64_t id) noexcept {
   Slot* slot = mine.slot;
   slot->inside.store(1, std::memory_order_relaxed);
   // The processor's part of this fence is the membarrier in close_op_events().
@@ -253,10 +253,10 @@ __attribute__((noinline)) void note_while_open(uint64_t id) noexcept {
 
 // A function of its own, so that off is a load and a branch that is not taken.
 template <OpEventKind kind>
-inline void note(uint64_t id) noexcept {
-  // Relaxed: off is off a moment sooner or later; what counts is the load in note_while_open().
+inline void add(uint64_t id) noexcept {
+  // Relaxed: off is off a moment sooner or later; what counts is the load in add_on_fast_path().
   if (gate.load(std::memory_order_relaxed) != kClosed) [[unlikely]]
-    note_while_open<kind>(id);
+    add_on_fast_path<kind>(id);
 }
 
 }  // namespace
@@ -302,9 +302,9 @@ void forget_op_events_after_fork() noexcept {
 }
 
 // In one cache line each, what there is to run while off: every op of the program does.
-[[gnu::aligned(64)]] void push_op(uint64_t id) noexcept { note<OpEventKind::kPushOp>(id); }
-[[gnu::aligned(64)]] void pop_op() noexcept { note<OpEventKind::kPopOp>(0); }
-void push_range(uint64_t id) noexcept { note<OpEventKind::kPushRange>(id); }
-void pop_range() noexcept { note<OpEventKind::kPopRange>(0); }
+[[gnu::aligned(64)]] void push_op(uint64_t id) noexcept { add<OpEventKind::kPushOp>(id); }
+[[gnu::aligned(64)]] void pop_op() noexcept { add<OpEventKind::kPopOp>(0); }
+void push_range(uint64_t id) noexcept { add<OpEventKind::kPushRange>(id); }
+void pop_range() noexcept { add<OpEventKind::kPopRange>(0); }
 
 }  // namespace kineto_spyre::capture

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <type_traits>
 #include <utility>
@@ -145,8 +146,9 @@ void Session::arm(int64_t kineto_buffer_mb) {
   if (!library_->notice.empty()) warnings_.push_back(library_->notice);
 
   std::string notice;
-  const capture::Config config =
-      capture::config_from_environment(static_cast<size_t>(std::max<int64_t>(0, kineto_buffer_mb)), &notice);
+  capture::Config config = capture::make_config(std::getenv("KINETO_SPYRE_BUFFER_MB"),
+                                                static_cast<size_t>(std::max<int64_t>(0, kineto_buffer_mb)), &notice);
+  config.count_records = aiupti::count_records;
   if (!notice.empty()) warnings_.push_back(std::move(notice));
   if (!capture::prepare(config, &error)) {
     warnings_.push_back(error);
@@ -261,6 +263,7 @@ void Session::stop() {
   guarded("take what was recorded", [&] {
     capture_result_ = capture::take_result();
     drops_ = capture_result_.drops();
+    dropped_ += drops_.records_dropped;
   });
 }
 

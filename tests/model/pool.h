@@ -9,13 +9,14 @@
 namespace kineto_spyre::capture {
 
 constexpr size_t kMost = 3;  // buffers of one granule each
-inline uint32_t model_cells[kMost * 4];
+inline uint64_t model_cells[kMost * 4];  // of 32 bytes
 inline uint64_t model_records[kMost * Pool::kGranule / 8];
 
 inline bool Pool::map(size_t budget_bytes, size_t buffer_bytes, std::string*) {
+  budget_ = budget_bytes;
   buffer_bytes_ = buffer_bytes;
-  records_.use(model_records, budget_bytes, buffer_bytes);
-  cells_.use(model_cells, sizeof(model_cells), sizeof(Cell));
+  records_.use(model_records, budget_bytes);
+  cells_.use(model_cells, sizeof(model_cells));
   return true;
 }
 

@@ -4,8 +4,8 @@
 # LLVM 14) on the path or in $GENMC; without it there is nothing to do, and exit status 77 says so. 0.10.3 falls over its
 # own BUG_ON(i == 0) in src/Support/NameInfo.cpp while it prints what it found: return "" there.
 #
-# publish, full, twice, wrap, wrap_two and stack run csrc/capture/pool.h and index_stack.h themselves, over static memory
-# (stubs/); handshake and visitors are the two protocols of notes.cpp and capture.cpp, written out.
+# publish, full, twice, wrap, wrap_two, late and stack run csrc/capture/pool.h and index_stack.h themselves, over static
+# memory (stubs/), in_flight and scratch the headers of that name; handshake is the protocol of op_events.cpp, written out.
 #
 # A checker that finds nothing may be looking at nothing, so afterwards each order and count that the code relies on is
 # taken away from a copy, and the checker must object.
@@ -31,7 +31,7 @@ check() {
     -fno-slp-vectorize -I. -Istubs -I"$tree" "$@" "$case.cpp" >"$work/log" 2>&1
 }
 
-for case in publish full twice wrap wrap_two stack handshake visitors; do
+for case in publish full twice wrap wrap_two late stack scratch handshake in_flight; do
   if check ../../csrc "$case"; then
     printf '%-12s no error in %s executions\n' "$case" "$(sed -n 's/.*complete executions explored: //p' "$work/log")"
   else
@@ -45,7 +45,7 @@ done
 must_fail() {
   local what=$1 file=$2 change=$3 case=$4
   shift 4
-  cp "$original"/pool.h "$original"/index_stack.h "$work/csrc/capture"
+  cp "$original"/{pool,index_stack,in_flight,scratch_buffers}.h "$work/csrc/capture"
   if [ -n "$file" ]; then
     sed -i "$change" "$work/csrc/capture/$file"
     if cmp -s "$original/$file" "$work/csrc/capture/$file"; then
@@ -73,8 +73,13 @@ must_fail "the acquire of take_returned()" pool.h "/returned_.exchange/$acquire"
 must_fail "the release of IndexStack::push()" index_stack.h "$release" wrap
 must_fail "the acquire of IndexStack::pop()" index_stack.h "$acquire" wrap
 must_fail "the count of pops (ABA)" index_stack.h 's/(head & kPops) + kOnePop/(head \& kPops)/' stack
-must_fail "the compare-and-swap of claim()" pool.h 's/compare_exchange_strong(expected, kReturned/compare_exchange_strong(expected = cell(index).state.load(), kReturned/' twice
+must_fail "the compare-and-swap of claim()" pool.h 's/compare_exchange_strong(expected, next/compare_exchange_strong(expected = cell(index).state.load(), next/' twice
+must_fail "the release of complete_late()" pool.h "/kLate : kReturned/$release" late
+must_fail "the acquire of late()" pool.h "/load(.*kLate/$acquire" late
+must_fail "the release of ScratchBuffers::complete()" scratch_buffers.h "/kReturned : kFree/$release" scratch
+must_fail "the acquire of count()" scratch_buffers.h "/kReturned) continue/$acquire" scratch
+must_fail "the release of count()" scratch_buffers.h "/store(kFree, std::memory_order_release/$release" scratch
 must_fail "the fence that membarrier() is" "" "" handshake -DWITHOUT_FENCE
-must_fail "the order of visitors and current" "" "" visitors -DWITHOUT_ORDER
+must_fail "the order of callbacks in flight" in_flight.h 's/memory_order_seq_cst/memory_order_relaxed/' in_flight
 
 exit $((failures != 0))

@@ -1,4 +1,4 @@
-// Wrap: one buffer goes round while a producer writes and a reader gives it back. Every record is delivered or lost.
+// Wrap: one buffer goes round while a producer writes and a reader gives it back. Every record is delivered or dropped.
 #include "pool.h"
 
 int delivered;
@@ -13,10 +13,10 @@ void take() {
   });
 }
 
-int lost;
+int dropped;
 
 void* producer(void*) {
-  for (uint64_t value = 1; value <= 3; ++value) lost += !produce(value);
+  for (uint64_t value = 1; value <= 3; ++value) dropped += !produce(value);
   return nullptr;
 }
 
@@ -27,7 +27,7 @@ int main() {
   take();
   pthread_join(thread, nullptr);
   take();
-  assert(delivered + lost == 3);
+  assert(delivered + dropped == 3);
   assert(delivered >= 1);
   return 0;
 }

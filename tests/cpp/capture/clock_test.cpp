@@ -36,7 +36,7 @@ TEST_CASE("two points at one tick do no harm") {
   CHECK(TickConverter(point, point).to_ns(5) == 77);
 }
 
-// The stamps of notes against clock_gettime, over a window of a quarter second; KINETO_SPYRE_TEST_CLOCK_SECONDS=60 is
+// The stamps of op events against clock_gettime, over a window of a quarter second; KINETO_SPYRE_TEST_CLOCK_SECONDS=60 is
 // the long form, whose figure is what the documentation states. What is compared is not how long anything took: each
 // sample is a bracket of its own, and its width is allowed for.
 TEST_CASE("between two points the counter tells the time as the clock does") {

@@ -1,4 +1,3 @@
-#include <cstdlib>
 #include <string>
 
 #include "capture/capture.h"
@@ -8,16 +7,7 @@ using namespace kineto_spyre::capture;
 
 namespace {
 
-Config with(const char* value, size_t kineto_mb, std::string* warning) {
-  if (value != nullptr) {
-    setenv("KINETO_SPYRE_BUFFER_MB", value, 1);
-  } else {
-    unsetenv("KINETO_SPYRE_BUFFER_MB");
-  }
-  const Config config = config_from_environment(kineto_mb, warning);
-  unsetenv("KINETO_SPYRE_BUFFER_MB");
-  return config;
-}
+Config with(const char* value, size_t kineto_mb, std::string* warning) { return make_config(value, kineto_mb, warning); }
 
 }  // namespace
 
@@ -27,6 +17,7 @@ TEST_CASE("the budget is KINETO_SPYRE_BUFFER_MB, else Kineto's, else 1 GiB") {
   CHECK(with("", 0, &warning).budget_bytes == size_t{1} << 30);
   CHECK(with(nullptr, 64, &warning).budget_bytes == size_t{64} << 20);
   CHECK(with("32", 64, &warning).budget_bytes == size_t{32} << 20);
+  CHECK(with(nullptr, 64, &warning).buffer_bytes == size_t{32} << 20);
   CHECK(with("0.5", 0, &warning).budget_bytes == size_t{1} << 19);
   CHECK(warning.empty());
 }

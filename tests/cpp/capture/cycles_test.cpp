@@ -20,10 +20,10 @@ namespace {
 
 constexpr int kCycles = kSanitizer || kQemu ? 1'000 : 10'000;
 
-// A thread that notes one id after the other, each id once, and says how far it is, with a full fence: the next note
+// A thread that pushes one id after the other, each id once, and says how far it is, with a full fence: the next push
 // looks at the gate after everybody can see that this one is done. (A sequentially consistent store is no such fence:
 // on Power nothing comes after it.)
-struct Noter {
+struct Pusher {
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> done{0};
   std::atomic<int32_t> tid{0};
@@ -49,17 +49,17 @@ size_t resident_bytes() {
 
 }  // namespace
 
-TEST_CASE("a stop that races producers misses no note of its window and admits none from outside") {
+TEST_CASE("a stop that races producers misses no op event of its window and admits none from outside") {
   const bool fast_path = GENERATE(true, false);
-  Noter noters[2];
-  for (Noter& noter : noters) {
-    while (noter.done == 0) std::this_thread::yield();
+  Pusher pushers[2];
+  for (Pusher& pusher : pushers) {
+    while (pusher.done == 0) std::this_thread::yield();
   }
   Config config;
   config.budget_bytes = 256 << 10;
   config.buffer_bytes = 64 << 10;
   std::string error;
-  uint64_t missing = 0, outside = 0, gaps = 0, total = 0, refused_to_start = 0;
+  uint64_t missing = 0, out_of_window = 0, gaps = 0, total = 0, refused_to_start = 0;
   for (int cycle = 0; cycle < kCycles / (fast_path ? 1 : 10); ++cycle) {
     if (!prepare(config, &error)) {
       ++refused_to_start;
@@ -69,20 +69,20 @@ TEST_CASE("a stop that races producers misses no note of its window and admits n
     const int64_t before_open = unix_ns();
     open_window();
     uint64_t after_open[2], before_close[2], after_close[2];
-    for (int i = 0; i < 2; ++i) after_open[i] = noters[i].done.load();
+    for (int i = 0; i < 2; ++i) after_open[i] = pushers[i].done.load();
     if (cycle % 4 != 0) std::this_thread::yield();
-    for (int i = 0; i < 2; ++i) before_close[i] = noters[i].done.load();
+    for (int i = 0; i < 2; ++i) before_close[i] = pushers[i].done.load();
     close_window();
-    for (int i = 0; i < 2; ++i) after_close[i] = noters[i].done.load();
+    for (int i = 0; i < 2; ++i) after_close[i] = pushers[i].done.load();
     const int64_t after_closed = unix_ns();
     const CaptureResult capture_result = kineto_spyre::capture::take_result();
 
     for (int i = 0; i < 2; ++i) {
       const ThreadOpEvents* mine = nullptr;
       for (const ThreadOpEvents& thread : capture_result.threads()) {
-        if (thread.tid == noters[i].tid) mine = &thread;
+        if (thread.tid == pushers[i].tid) mine = &thread;
       }
-      // The note after `after_open` may have begun before the window opened.
+      // The push after `after_open` may have begun before the window opened.
       const uint64_t must_begin = after_open[i] + 2;
       const uint64_t must_end = before_close[i];
       const uint64_t must = must_end >= must_begin ? must_end - must_begin + 1 : 0;
@@ -90,26 +90,26 @@ TEST_CASE("a stop that races producers misses no note of its window and admits n
         missing += must != 0;
         continue;
       }
-      const std::vector<OpEvent>& notes = mine->events;
-      total += notes.size();
-      missing += notes.size() + mine->dropped < must;
-      if (notes.empty()) continue;  // the other thread took all the room
-      for (size_t n = 1; n < notes.size(); ++n) gaps += notes[n].id != notes[n - 1].id + 1;
-      missing += must != 0 && notes.front().id > must_begin;
-      missing += must != 0 && notes.back().id + mine->dropped < must_end;
-      outside += notes.back().id > after_close[i] + 1;
+      const std::vector<OpEvent>& events = mine->events;
+      total += events.size();
+      missing += events.size() + mine->dropped < must;
+      if (events.empty()) continue;  // the other thread took all the room
+      for (size_t n = 1; n < events.size(); ++n) gaps += events[n].id != events[n - 1].id + 1;
+      missing += must != 0 && events.front().id > must_begin;
+      missing += must != 0 && events.back().id + mine->dropped < must_end;
+      out_of_window += events.back().id > after_close[i] + 1;
       // Stamps are converted to the clock, which is wrong by a few ns: a microsecond is not the question here.
-      outside += notes.front().ns < before_open - 1000 || notes.back().ns > after_closed + 1000;
+      out_of_window += events.front().ns < before_open - 1000 || events.back().ns > after_closed + 1000;
     }
   }
-  for (Noter& noter : noters) {
-    noter.stop = true;
-    noter.thread.join();
+  for (Pusher& pusher : pushers) {
+    pusher.stop = true;
+    pusher.thread.join();
   }
   allow_fast_path(true);
   CHECK(refused_to_start == 0);
   CHECK(missing == 0);
-  CHECK(outside == 0);
+  CHECK(out_of_window == 0);
   CHECK(gaps == 0);
   CHECK(total > 0);
 }
@@ -131,7 +131,7 @@ TEST_CASE("sessions start and stop while libaiupti's threads borrow and return, 
   config.budget_bytes = 256 << 10;
   config.buffer_bytes = 64 << 10;
   std::string error;
-  uint64_t torn = 0, unknown = 0, late = 0, kept = 0, wrong = 0;
+  uint64_t torn = 0, unknown = 0, wrong = 0, buffers = 0;
   for (int cycle = 0; cycle < kCycles / 5; ++cycle) {
     if (!prepare(config, &error)) continue;
     open_window();
@@ -145,19 +145,18 @@ TEST_CASE("sessions start and stop while libaiupti's threads borrow and return, 
       }
     }
     unknown += capture_result.drops().unknown_buffers;
-    late += capture_result.drops().late_completions;
-    kept += capture_result.drops().buffers_not_returned;
+    buffers += capture_result.buffers().size();
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();
   REQUIRE(prepare(config, &error));
   const CaptureResult last = kineto_spyre::capture::take_result();
   unknown += last.drops().unknown_buffers;
-  late += last.drops().late_completions;
   CHECK(torn == 0);
   CHECK(wrong == 0);
   CHECK(unknown == 0);
-  CHECK(late >= kept);  // each buffer that a session had to leave behind came home
+  CHECK(buffers > 0);
+  CHECK(last.drops().buffers_not_returned == 0);
 }
 
 TEST_CASE("a thousand sessions leave nothing behind") {
@@ -175,7 +174,7 @@ TEST_CASE("a thousand sessions leave nothing behind") {
     borrower.give_back();
     close_window();
     const CaptureResult capture_result = kineto_spyre::capture::take_result();
-    REQUIRE(capture_result.buffers().size() == 2);
+    REQUIRE(capture_result.buffers().size() == 1);
     REQUIRE(capture_result.threads()[0].events.size() == 2'000);
   }
   const size_t after = resident_bytes();

@@ -1,4 +1,4 @@
-// What a note costs in instructions: a child makes notes, its parent lets it run one instruction at a time and counts.
+// What an op event costs in instructions: a child makes some, its parent lets it run one instruction at a time and counts.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -67,17 +67,14 @@ double per_pair(bool with_window) {
 
 }  // namespace
 
-TEST_CASE("the notes of an op cost at most 60 instructions, and next to none when the profiler is off") {
-  if (kSanitizer || !has_fast_ticks()) return;
+TEST_CASE("the events of an op cost at most 60 instructions, and next to none when the profiler is off") {
+  if (kSanitizer || !has_fast_ticks()) SKIP_TEST("a sanitizer, or a machine without a cheap counter");
 #ifndef __OPTIMIZE__
-  return;
+  SKIP_TEST("not optimised");
 #endif
   const double off = per_pair(false);
   const double on = per_pair(true);
-  if (on == 0) {
-    WARN("skipped: a child can't be traced here");
-    return;
-  }
+  if (on == 0) SKIP_TEST("a child can't be traced here");
   INFO("off " << off << ", on " << on << " instructions for begin and end and the loop that calls them");
   CHECK(on <= 60);
   CHECK(off <= 16);

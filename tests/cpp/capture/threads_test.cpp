@@ -13,7 +13,7 @@
 using namespace kineto_spyre::capture;
 using namespace kineto_spyre::capture::testing;
 
-TEST_CASE("ten thousand short threads share a few blocks of notes, and each one's notes are its own") {
+TEST_CASE("ten thousand short threads share a few blocks of op events, and each one's are its own") {
   const bool fast_path = GENERATE(true, false);
   Config config;
   config.budget_bytes = 128 << 20;
@@ -82,13 +82,13 @@ TEST_CASE("the rest of a thread's block serves the threads after it") {
   CHECK(threads[339].tid == 340);
   REQUIRE(threads[339].events.size() == 2);
   CHECK(threads[339].events[0].id == 340);
-  // 1,023 places hold 341 headers and 682 notes: one thread more, and it is full.
+  // 1,023 places hold 341 headers and 682 events: one thread more, and it is full.
   OpEventStore::Thread* last = store.enter(341);
   CHECK(store.take(last).begin != nullptr);
   CHECK(store.take(store.enter(342)).begin == nullptr);
 }
 
-TEST_CASE("a thread may live through many sessions, and note in a destructor after its slot was given back") {
+TEST_CASE("a thread may live through many sessions, and push in a destructor after its slot was given back") {
   struct AtExit {
     ~AtExit() {
       push_op(99);
@@ -117,9 +117,9 @@ TEST_CASE("a thread may live through many sessions, and note in a destructor aft
     if (session == 5) thread.join();
     close_window();
     const CaptureResult capture_result = kineto_spyre::capture::take_result();
-    size_t notes = 0;
-    for (const ThreadOpEvents& of_thread : capture_result.threads()) notes += of_thread.events.size();
-    CHECK(notes == (session == 5 ? 4 : 2));
+    size_t events = 0;
+    for (const ThreadOpEvents& of_thread : capture_result.threads()) events += of_thread.events.size();
+    CHECK(events == (session == 5 ? 4 : 2));
     REQUIRE(!capture_result.threads().empty());
     CHECK(capture_result.threads()[0].events[0].id == static_cast<uint64_t>(session));
   }

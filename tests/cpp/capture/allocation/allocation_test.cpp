@@ -1,4 +1,4 @@
-// The capture and the heap: nothing is allocated on the way of a record or a note, and no allocation that fails in a
+// The capture and the heap: nothing is allocated on the way of a record or an op event, and no allocation that fails in a
 // session does harm. This program replaces malloc() and mmap(), so it is one of its own.
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -65,6 +65,7 @@ Config small() {
   Config config;
   config.budget_bytes = 4 << 20;
   config.buffer_bytes = 64 << 10;
+  config.count_records = count_test_records;
   return config;
 }
 
@@ -75,7 +76,7 @@ struct Outcome {
   uint64_t op_events_made = 0, op_events_kept = 0, op_events_dropped = 0;
 };
 
-// One session with 2,500 notes and 700 records. Counts allocations from before prepare() until the trace is freed.
+// One session with 2,500 op events and 700 records. Counts allocations from before prepare() until the trace is freed.
 Outcome session(uint64_t failing, bool all_after) {
   Outcome outcome;
   Borrower borrower(1);
@@ -106,7 +107,7 @@ Outcome session(uint64_t failing, bool all_after) {
   counting = false;
   outcome.has_sentence = !error.empty();
   outcome.produced = borrower.produced();
-  outcome.dropped = borrower.dropped();
+  outcome.dropped = drops.records_dropped;
   outcome.delivered = delivered.total();
   outcome.op_events_made = outcome.prepared ? 2'500 : 0;
   outcome.op_events_kept = kept;
@@ -116,7 +117,7 @@ Outcome session(uint64_t failing, bool all_after) {
 
 }  // namespace
 
-TEST_CASE("a million records and a million notes allocate nothing after a thread's first") {
+TEST_CASE("a million records and a million op events allocate nothing after a thread's first") {
   Config config;
   config.budget_bytes = 128 << 20;
   std::string error;
@@ -145,16 +146,16 @@ TEST_CASE("a million records and a million notes allocate nothing after a thread
   close_window();
   const CaptureResult capture_result = kineto_spyre::capture::take_result();
   CHECK(allocated == 0);
-  uint64_t notes = 0;
-  for (const ThreadOpEvents& of_thread : capture_result.threads()) notes += of_thread.events.size();
-  CHECK(notes == 1'000'002);
+  uint64_t events = 0;
+  for (const ThreadOpEvents& of_thread : capture_result.threads()) events += of_thread.events.size();
+  CHECK(events == 1'000'002);
   Delivered delivered;
   for (const Buffer& buffer : capture_result.buffers()) delivered.add(buffer);
   CHECK(delivered.total() == 1'000'001);
 }
 
 TEST_CASE(
-    "each allocation of a session may fail: either there is no session and a sentence, or every loss is counted") {
+    "each allocation of a session may fail: either there is no session and a sentence, or all that is missing is counted") {
   const bool all_after = GENERATE(false, true);
   REQUIRE(session(0, false).prepared);
   CHECK(allocations > 10);  // so that something was tested

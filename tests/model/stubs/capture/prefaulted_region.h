@@ -8,20 +8,23 @@
 
 namespace kineto_spyre::capture {
 
-class PrefaultedRegion {
+class SharedRegion {
  public:
   static constexpr size_t kEnd = SIZE_MAX;
 
-  void use(void* memory, size_t size, size_t unit) {
+  void use(void* memory, size_t size) {
     data_ = static_cast<uint8_t*>(memory);
     size_ = size;
-    unit_ = unit;
   }
-  size_t take() noexcept {
-    if (used_.load(std::memory_order_relaxed) + unit_ > size_) return kEnd;
-    const size_t offset = used_.fetch_add(unit_, std::memory_order_relaxed);
-    return offset + unit_ <= size_ ? offset : kEnd;
+  size_t take(size_t bytes) noexcept {
+    size_t used = used_.load(std::memory_order_relaxed);
+    do {
+      if (bytes > size_ - used) return kEnd;
+    } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed, std::memory_order_relaxed));
+    return used;
   }
+  size_t used() const noexcept { return used_.load(std::memory_order_relaxed); }
+  size_t touched() const noexcept { return 0; }
   uint8_t* data() const noexcept { return data_; }
   bool contains(const void* address) const noexcept {
     return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(data_) < size_;
@@ -30,7 +33,6 @@ class PrefaultedRegion {
  private:
   uint8_t* data_ = nullptr;
   size_t size_ = 0;
-  size_t unit_ = 1;
   std::atomic<size_t> used_{0};
 };
 
