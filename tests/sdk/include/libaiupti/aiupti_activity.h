@@ -1,8 +1,11 @@
 // A second libaiupti header, as another release might have it: this is what plays the SDK's in tests.
 //
-// It declares the names that clients use, and everything that a client must not take for granted is different from
-// csrc/aiupti/include: fields are in another order, some are wider or narrower, some are new, the cycle stamps and
-// queued are not there, kinds have other numbers, and there are kinds that this project has never heard of.
+// It declares the names that public clients use and no others, so that the plugin can't come to rely on more. Everything
+// that a client must not take for granted is different from csrc/aiupti/include: fields are in another order, some are
+// wider or narrower, some are new, the cycle stamps and queued are not there, kinds have other numbers, and there are
+// kinds that this project has never heard of.
+//
+// Tests that write records define TEST_NAMES for names that make that easier.
 #ifndef LIBAIUPTI_AIUPTI_ACTIVITY_H_
 #define LIBAIUPTI_AIUPTI_ACTIVITY_H_
 
@@ -13,12 +16,12 @@
 
 enum AIUpti_ResultTypes {
   AIUPTI_SUCCESS = 0,
+#ifdef TEST_NAMES
   AIUPTI_ERROR_INVALID_PARAMETER,
   AIUPTI_ERROR_INVALID_KIND,
   AIUPTI_ERROR_MAX_LIMIT_REACHED,
-  AIUPTI_ERROR_NOT_INITIALIZED,
-  AIUPTI_ERROR_BUSY,
   AIUPTI_ERROR_UNKNOWN = 999,
+#endif
 };
 
 enum AIUpti_ActivityKind {
@@ -38,10 +41,12 @@ enum AIUpti_ActivityKind {
   AIUPTI_ACTIVITY_KIND_OVERHEAD,
 };
 
+#ifdef TEST_NAMES
 enum AIUpti_ActivityOperationKind {
   AIUPTI_ACTIVITY_OPERATION_KIND_PREPARE = 1,
   AIUPTI_ACTIVITY_OPERATION_KIND_EXECUTE = 2,
 };
+#endif
 
 enum AIUpti_ActivityCmptKind {
   AIUPTI_ACTIVITY_KIND_DMI = 7,
@@ -64,8 +69,18 @@ struct AIUpti_Activity {
   uint8_t kind;
 };
 
+#ifdef TEST_NAMES
+#define ACTIVITY_KIND    \
+  union {                \
+    uint8_t activity_kind; \
+    uint8_t kind;        \
+  }
+#else
+#define ACTIVITY_KIND uint8_t activity_kind
+#endif
+
 struct AIUpti_ActivityCompute {
-  uint8_t kind;
+  ACTIVITY_KIND;
   uint8_t operation_kind;
   uint16_t version;
   uint32_t correlation_id;
@@ -81,7 +96,7 @@ struct AIUpti_ActivityCompute {
 };
 
 struct AIUpti_ActivityMemcpy {
-  uint8_t kind;
+  ACTIVITY_KIND;
   uint8_t copy_kind;
   uint16_t flags;
   uint32_t correlation_id;
@@ -94,7 +109,7 @@ struct AIUpti_ActivityMemcpy {
 };
 
 struct AIUpti_ActivityMemset {
-  uint8_t kind;
+  ACTIVITY_KIND;
   uint32_t value;
   uint64_t start;
   uint64_t end;
@@ -105,7 +120,7 @@ struct AIUpti_ActivityMemset {
 };
 
 struct AIUpti_ActivityMemory {
-  uint8_t kind;
+  ACTIVITY_KIND;
   uint8_t memory_operation_type;
   uint32_t correlation_id;
   uint64_t bytes;
@@ -119,7 +134,7 @@ struct AIUpti_ActivityMemory {
 };
 
 struct AIUpti_ActivityAPI {
-  uint8_t kind;
+  ACTIVITY_KIND;
   uint64_t start;
   uint64_t end;
   uint64_t data;
