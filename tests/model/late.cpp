@@ -19,6 +19,7 @@ void collect(int which) {
 }
 
 int main() {
+  found[0] = found[1] = 0;  // the checker takes them for uninitialised beside a global with a constructor
   start(1);
   lent = pool.lend();
   pthread_t thread = run(completer, nullptr);
