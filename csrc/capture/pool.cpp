@@ -20,8 +20,8 @@ constexpr size_t kLook = 512;
 }  // namespace
 
 bool Pool::map(size_t budget_bytes, size_t buffer_bytes, std::string* error) {
-  buffer_bytes_ = granules(buffer_bytes) * kGranule;
-  budget_ = std::max(buffer_bytes_, granules(budget_bytes) * kGranule);
+  budget_ = granules(budget_bytes) * kGranule;
+  buffer_bytes_ = std::min(budget_, granules(buffer_bytes) * kGranule);
   // Addresses cost nothing: more than the budget, since pieces may be out of reach for a moment (piece_for()).
   const size_t size = budget_ + std::max(buffer_bytes_, budget_ / 4);
   const size_t cells = granules(size);
