@@ -46,10 +46,11 @@ def test_generation(on_both, architecture, strategy) -> None:
     assert on_both(program).shape[1] == 11
 
 
+@pytest.mark.parametrize("experts", [{}, {"experts_implementation": "eager"}], ids=["by default", "eager"])
 @pytest.mark.parametrize("architecture", ["Mixtral", "GraniteMoe", "GraniteMoeHybrid", "GptOss"])
-def test_mixtures_of_experts_train_and_generate(on_both, architecture) -> None:
+def test_mixtures_of_experts_train_and_generate(on_both, architecture, experts) -> None:
     def program(device):
-        model = tiny.causal(architecture, experts_implementation="eager").to(device)
+        model = tiny.causal(architecture, **experts).to(device)
         ids = torch.arange(3, 19, device=device).view(2, 8)
         loss = model(input_ids=ids, labels=ids).loss
         loss.backward()
