@@ -1,31 +1,41 @@
 """The plugin: what Python may ask of it. Never raises for what libaiupti does; see last_session_json()."""
 
 from collections.abc import Callable
+from typing import Any
 
 def register(override: bool) -> str:
     """Registers the factory with PyTorch's PrivateUse1ProfilerRegistry, once.
 
-    Returns "ours", or "other" if another factory holds the one slot and override is False.
+    Returns "ours", or "other" if another factory holds the one place and override is False.
     """
 
 def factory() -> str:
     """Whose factory is in force: "none", "ours" or "other"."""
 
-def set_libraries(runtime: str, candidates: list[str]) -> None:
+def set_libraries(runtime: str, candidates: list[str]) -> bool:
     """Which libaiupti the first session opens: the first of `candidates` that loads (paths or sonames).
 
     runtime ("aiupti" or "emulated") is what traces and status() say. Opens nothing. Once a library has been opened it
-    stays for the process; a later call for another one raises RuntimeError with a sentence.
+    stays for the process: a later call for another runtime changes nothing and returns False.
     """
 
 def set_warning_handler(handler: Callable[[str], None] | None) -> None:
-    """Called with one sentence for each thing that the user must know, after a session's trace was processed."""
+    """Called once after a session's trace was processed, if there is something that the user must know: with a JSON array
+    of objects with code, count and details."""
+
+def set_settings_provider(provider: Callable[[], dict[str, Any]] | None) -> None:
+    """Called when a session begins; returns what kineto_spyre._environment.settings() does."""
+
+def set_recording(on: bool) -> None:
+    """Turns the recording of the running session off and on. Nothing happens without one."""
+
+def is_recording() -> bool:
+    """Whether a session with a Spyre is between configure and stop."""
 
 def status_json() -> str:
-    """A JSON object: runtime, library (path opened or null), library_error, factory, sessions, records (sizes by kind:
-    built and seen), environment read by the C++ side with its values, last_stop (what the last stop cost: records,
-    reading_ns, handing_over_ns, activity_bytes)."""
+    """A JSON object: runtime, library (path opened or null), library_trouble (diagnostics), factory, sessions, records
+    (sizes by kind: built and seen), last_stop (what the last stop cost: records, reading_ns, handing_over_ns,
+    activity_bytes)."""
 
 def last_session_json() -> str:
-    """A JSON object, or "" before the first session. Keys: captured, refused, lost, outside, overlaps, clock, warnings
-    and the rest of the trace's `kineto_spyre` metadata."""
+    """A JSON object, or "" before the first session: the trace's `kineto_spyre` metadata (docs/reference/metadata.md)."""

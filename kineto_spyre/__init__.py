@@ -17,12 +17,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ._notices import SpyreProfilerError, SpyreProfilerWarning
-from ._plugin import Session, Status, enable, is_available, last_session, profile_spyre, status
+from .profiler import Session, Status, enable, is_available, last_session, profile_spyre, status
 
 if TYPE_CHECKING:
     from . import emulator
 
-__version__ = "0.1.0"
 __all__ = [
     "Session",
     "SpyreProfilerError",
@@ -40,4 +39,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "emulator":
         return importlib.import_module(".emulator", __name__)
+    if name == "__version__":  # pyproject.toml's
+        from importlib.metadata import version
+
+        return version("kineto-spyre")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,9 +17,9 @@ def register() -> None:
     try:
         if not _environment.flag("KINETO_SPYRE_AUTOLOAD", default=True):
             return
-        from . import _plugin
+        from .profiler import _enable
 
-        _plugin.autoload()
+        _enable.autoload()
     except Exception as error:
         _notices.warn(f"kineto_spyre could not register itself: {error} Profiles go on without Spyre.")
         return

@@ -1,7 +1,8 @@
 """The environment variables: what each means, and whether its value can be read.
 
-Some are read here, some by the C++ side, which falls back to the default and says so in the session's warnings. `check`
-looks at all of them, so that `doctor` and `enable` can name a bad one before a session does.
+This is the only reader of them: sessions of the C++ side ask `settings` when they begin, and get the default and a
+diagnostic for a value that can't be read. `check` looks at all of them, so that `doctor` and `enable` can name a bad one
+before a session does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import pathlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ._notices import SpyreProfilerError
 
@@ -65,7 +67,7 @@ VARIABLES = (
         "KINETO_SPYRE_BUFFER_MB",
         "a number from 0.03125 to this machine's memory",
         "1024",
-        "memory for a session's records, in MiB; what finds no room is counted as lost",
+        "memory for a session's records, in MiB; what finds no room is counted as dropped",
         _is_memory,
     ),
     Variable(
@@ -141,3 +143,38 @@ def count(name: str, default: int) -> int:
     if not variable.fits(value):
         raise SpyreProfilerError(f"{name} is {os.environ[name]!r}; expected {variable.values}. Correct it or unset it.")
     return int(value)
+
+
+def settings() -> dict[str, Any]:
+    """What a session of the C++ side uses, with one problem (variable, value, expected, default) for each bad value."""
+    problems: list[dict[str, str]] = []
+    known = {v.name: v for v in VARIABLES}
+
+    def value(name: str) -> str:
+        text = os.environ.get(name, "")
+        if not text or known[name].fits(text):
+            return text
+        variable = known[name]
+        problems.append(
+            {"variable": name, "value": text, "expected": variable.values, "default": variable.default}
+        )
+        return ""
+
+    buffer, timeout = value("KINETO_SPYRE_BUFFER_MB"), value("KINETO_SPYRE_FLUSH_TIMEOUT_MS")
+    return {
+        "align_clocks": value("KINETO_SPYRE_CLOCK_ALIGN") != "off",
+        "flush_timeout_ms": int(timeout or known["KINETO_SPYRE_FLUSH_TIMEOUT_MS"].default),
+        "buffer_mib": float(buffer) if buffer else None,
+        "named_library": os.environ.get("KINETO_SPYRE_LIBAIUPTI", ""),
+        "problems": problems,
+    }
+
+
+def in_use() -> dict[str, str]:
+    """The variables that a session reads, with the values that it would use."""
+    read = settings()
+    return {
+        "KINETO_SPYRE_BUFFER_MB": f"{read['buffer_mib'] or 1024:g}",
+        "KINETO_SPYRE_CLOCK_ALIGN": "auto" if read["align_clocks"] else "off",
+        "KINETO_SPYRE_FLUSH_TIMEOUT_MS": str(read["flush_timeout_ms"]),
+    }

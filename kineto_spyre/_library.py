@@ -98,7 +98,7 @@ def cards() -> list[str]:
 
 
 def device_is_plausible() -> str | None:
-    """Why a real Spyre may be in use here, in words; None if nothing speaks for it."""
+    """Why a real Spyre may be in use here, in words; None if none was detected."""
     if os.environ.get("KINETO_SPYRE_LIBAIUPTI"):
         return "KINETO_SPYRE_LIBAIUPTI is set"
     if os.environ.get("FLEX_DEVICE"):
@@ -134,6 +134,13 @@ def trouble(path: str) -> str | None:
     return None
 
 
+def candidates() -> list[str]:
+    """The files that a session may open, best first: the named one alone, if one is named."""
+    if named := os.environ.get("KINETO_SPYRE_LIBAIUPTI"):
+        return [named]
+    return search().found
+
+
 def choose() -> list[str]:
     """The real libaiupti's candidates, best first. Raises SpyreProfilerError if none is usable.
 
@@ -142,11 +149,13 @@ def choose() -> list[str]:
     named = os.environ.get("KINETO_SPYRE_LIBAIUPTI")
     if named and not pathlib.Path(named).is_file():
         raise SpyreProfilerError(
-            f"KINETO_SPYRE_LIBAIUPTI is {named!r}, which is no file. Set it to the path of the SDK's {SONAME}, or "
+            f"KINETO_SPYRE_LIBAIUPTI is {named!r}, which is not a file. Set it to the path of the SDK's {SONAME}, or "
             "unset it to have the library searched."
         )
     if named and (why := trouble(named)):
         raise SpyreProfilerError(f"KINETO_SPYRE_LIBAIUPTI can't be used: {why}")
+    if named:
+        return [named]
     result = search()
     if not result.found:
         raise SpyreProfilerError(

@@ -142,47 +142,33 @@ std::unique_ptr<Library> open_one(const std::string& path, std::string& tried) {
 }
 
 // Throws std::bad_alloc.
-const Library* find_library(std::span<const std::string> candidates, std::string* error) {
+const Library* find_library(std::span<const std::string> candidates, std::string* tried) {
+  tried->clear();
   if (candidates.empty()) {
-    *error = "No libaiupti was opened, because there was no path to try.";
+    *tried = "no path";
     return nullptr;
   }
-  std::string tried;
   std::unique_ptr<Library> library;
   const std::string& first = candidates.front();
   if (const std::string mapped = mapped_library(candidates); !mapped.empty()) {
-    library = open_one(mapped, tried);
-    if (library && first.find('/') != std::string::npos && !same_file(mapped, first)) {
-      library->notice = "This process had opened " + library->path + " before the first profiling session, so " + first +
-                        " was not opened. A process can use one libaiupti: set KINETO_SPYRE_LIBAIUPTI to " +
-                        library->path + " or unset it.";
-    }
+    library = open_one(mapped, *tried);
+    if (library && first.find('/') != std::string::npos && !same_file(mapped, first)) library->in_place_of = first;
   }
-  for (size_t i = 0; !library && i < candidates.size(); ++i) {
-    library = open_one(candidates[i], tried);
-    if (library && i != 0) {
-      library->notice = first + " can't be used, so " + library->path + " was opened in place of it. Tried: " + tried + ".";
-    }
-  }
-  if (!library) {
-    *error = "No usable libaiupti was found, so device activity can't be recorded. Tried: " + tried +
-             ". Set KINETO_SPYRE_LIBAIUPTI to the path of the libaiupti.so that belongs to the installed runtime.";
-    return nullptr;
-  }
+  for (size_t i = 0; !library && i < candidates.size(); ++i) library = open_one(candidates[i], *tried);
   opened.store(library.get(), std::memory_order_release);  // partner: opened_library's acquire
   return library.release();
 }
 
 }  // namespace
 
-const Library* open_library(std::span<const std::string> candidates, std::string* error) {
+const Library* open_library(std::span<const std::string> candidates, std::string* tried) {
   if (const Library* library = opened_library()) return library;
   const Turn turn;
   if (const Library* library = opened_library()) return library;  // by who was before us
   try {
-    return find_library(candidates, error);
+    return find_library(candidates, tried);
   } catch (const std::bad_alloc&) {
-    *error = "Out of memory.";  // short enough to need none
+    *tried = "out of memory";  // short enough to need none
     return nullptr;
   }
 }

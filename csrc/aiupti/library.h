@@ -15,9 +15,9 @@ namespace kineto_spyre::aiupti {
 
 // libaiupti's functions. All are there.
 struct Library {
-  std::string path;       // the file that the loader took
-  std::string notice;     // a sentence for the user, or "": the first candidate was passed over, and why
-  bool emulated = false;  // it is this project's: what records.h calls the emulated library's own is true of it
+  std::string path;         // the file that the loader took
+  std::string in_place_of;  // the first candidate, if it is another file than the one that the process had already
+  bool emulated = false;    // it is this project's: what records.h calls the emulated library's own is true of it
   decltype(&::aiuptiActivityRegisterCallbacks) register_callbacks = nullptr;
   decltype(&::aiuptiActivityEnable) enable = nullptr;
   decltype(&::aiuptiActivityDisable) disable = nullptr;
@@ -28,9 +28,9 @@ struct Library {
 
 // Opens the first candidate (a path, or a name for the loader to find) that the loader takes and that has every function,
 // with RTLD_GLOBAL. A mapped file that bears the name of any candidate comes before all of them. A library that is open
-// already is returned whatever the candidates are. Null, with a sentence in *error that names every path tried and what
-// was wrong with it. Any thread, any time, in a forked child too; waits for another thread that is opening it.
-const Library* open_library(std::span<const std::string> candidates, std::string* error);
+// already is returned whatever the candidates are. Null, with every path that was tried and what was wrong with it in
+// *tried. Any thread, any time, in a forked child too; waits for another thread that is opening it.
+const Library* open_library(std::span<const std::string> candidates, std::string* tried);
 
 // How many records the open library finds in this buffer. Iterates to the end, which is the first result that isn't
 // success, or a step that leaves the buffer or doesn't go forward. 0 if no library is open.

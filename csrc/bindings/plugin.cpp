@@ -3,12 +3,22 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <map>
 #include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "kineto/plugin.h"
+#include "kineto/session.h"
 
 namespace py = pybind11;
 using kineto_spyre::kineto::Plugin;
+using kineto_spyre::kineto::Session;
+using kineto_spyre::kineto::Settings;
+using kineto_spyre::trace::Code;
+using kineto_spyre::trace::JsonObject;
 
 namespace {
 
@@ -20,31 +30,73 @@ bool interpreter_is_ending() {
 #endif
 }
 
-// Called by Kineto's thread in the middle of a profile. The handler is a Python object: it lives until the process
-// ends, for this module is never unloaded and its last reference must not be dropped without the GIL.
+// A Python function that the C++ side calls, by Kineto's thread in the middle of a profile. It lives until the process
+// ends, because this module is never unloaded and its last reference must not be dropped without the GIL. Changed and
+// read with the GIL only.
+struct Callback {
+  PyObject* function = nullptr;
+
+  void set(const std::optional<py::function>& to) {
+    Py_XDECREF(std::exchange(function, to ? to->inc_ref().ptr() : nullptr));
+  }
+};
+
 void set_warning_handler(const std::optional<py::function>& handler) {
-  static PyObject* current = nullptr;  // changed and read with the GIL only
-  Py_XDECREF(std::exchange(current, handler ? handler->inc_ref().ptr() : nullptr));
+  static Callback current;
+  current.set(handler);
   if (!handler) {
-    Plugin::get().set_warning_handler(nullptr);
+    Plugin::get().warnings.set_handler(nullptr);
     return;
   }
-  Plugin::get().set_warning_handler([](const std::string& sentence) {
+  Plugin::get().warnings.set_handler([](const std::string& diagnostics) {
     if (interpreter_is_ending()) return;  // taking the GIL would never return
     const py::gil_scoped_acquire gil;
-    if (current == nullptr) return;
-    PyObject* text = PyUnicode_DecodeUTF8(sentence.data(), static_cast<Py_ssize_t>(sentence.size()), "replace");
-    PyObject* result = text != nullptr ? PyObject_CallOneArg(current, text) : nullptr;
+    if (current.function == nullptr) return;
+    PyObject* text = PyUnicode_DecodeUTF8(diagnostics.data(), static_cast<Py_ssize_t>(diagnostics.size()), "replace");
+    PyObject* result = text != nullptr ? PyObject_CallOneArg(current.function, text) : nullptr;
     Py_XDECREF(text);
-    if (result == nullptr) PyErr_WriteUnraisable(current);
+    if (result == nullptr) PyErr_WriteUnraisable(current.function);
     Py_XDECREF(result);
+  });
+}
+
+Settings settings_from(const py::dict& read) {
+  Settings settings;
+  settings.align_clocks = read["align_clocks"].cast<bool>();
+  settings.flush_timeout_ms = read["flush_timeout_ms"].cast<int64_t>();
+  settings.buffer_mib = read["buffer_mib"].cast<std::optional<double>>();
+  settings.named_library = read["named_library"].cast<std::string>();
+  for (const py::handle& problem : read["problems"]) {
+    JsonObject details;
+    for (const auto& [key, value] : problem.cast<std::map<std::string, std::string>>()) details.text(key, value);
+    settings.problems.add(Code::kSettingInvalid, 1, details);
+  }
+  return settings;
+}
+
+void set_settings_provider(const std::optional<py::function>& provider) {
+  static Callback current;
+  current.set(provider);
+  if (!provider) {
+    Plugin::get().settings.set_provider(nullptr);
+    return;
+  }
+  Plugin::get().settings.set_provider([]() -> Settings {
+    if (interpreter_is_ending()) return {};
+    const py::gil_scoped_acquire gil;
+    if (current.function == nullptr) return {};
+    try {
+      return settings_from(py::reinterpret_borrow<py::function>(current.function)());
+    } catch (const py::error_already_set& error) {  // holds Python objects, which need the GIL
+      throw std::runtime_error(error.what());
+    }
   });
 }
 
 // At exit with a profile still running, PyTorch destroys what it needs in the wrong order and crashes (one of the CPU
 // alone as well). Where a Spyre is in the profile, it is ended before that.
 void end_running_profile() {
-  if (!Plugin::get().recording()) return;
+  if (!Plugin::get().history.is_recording()) return;
   try {
     py::module_::import("torch.autograd").attr("_disable_profiler")();
   } catch (py::error_already_set& error) {  // begun by another thread: PyTorch lets only that one end it
@@ -56,16 +108,21 @@ void end_running_profile() {
 
 PYBIND11_MODULE(_C, m) {
   m.doc() = "The plugin: what Python may ask of it.";
-  m.def("register", [](bool override) { return Plugin::get().register_factory(override); }, py::arg("override"));
-  m.def("factory", [] { return Plugin::get().factory(); });
+  m.def("register", [](bool override) { return Plugin::get().registration.register_factory(override); },
+        py::arg("override"));
+  m.def("factory", [] { return Plugin::get().registration.factory(); });
   m.def(
       "set_libraries",
       [](std::string runtime, std::vector<std::string> candidates) {
-        Plugin::get().set_libraries(std::move(runtime), std::move(candidates));
+        return Plugin::get().library.choose(std::move(runtime), std::move(candidates));
       },
       py::arg("runtime"), py::arg("candidates"));
   m.def("set_warning_handler", &set_warning_handler, py::arg("handler"));
+  m.def("set_settings_provider", &set_settings_provider, py::arg("provider"));
+  m.def("is_recording", [] { return Plugin::get().history.is_recording(); });
+  m.def("set_recording", [](bool on) { Session::set_recording(on); }, py::arg("on"),
+        py::call_guard<py::gil_scoped_release>());
   m.def("status_json", [] { return Plugin::get().status(); });
   py::module_::import("atexit").attr("register")(py::cpp_function(&end_running_profile));
-  m.def("last_session_json", [] { return Plugin::get().last_session(); });
+  m.def("last_session_json", [] { return Plugin::get().history.last_session(); });
 }

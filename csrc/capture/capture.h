@@ -93,10 +93,10 @@ class CaptureResult {
   std::unique_ptr<Impl, Delete> impl_;
 };
 
-// buffer_mb: what KINETO_SPYRE_BUFFER_MB is set to (MiB; a fraction is fine), or null. Otherwise `kineto_mb` counts (Kineto's
-// ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB; 0: unset. Kineto's own default, 128, is not a wish of the user's: pass 0 for it). An
-// unreadable or absurd value yields the default and a sentence in *warning.
-Config make_config(const char* buffer_mb, size_t kineto_mb, std::string* warning);
+// A session with a budget of so many MiB (a fraction is fine), which must be one.
+Config config_of(double mib);
+// Whether it makes at least two buffers, and this machine has so much memory.
+bool is_budget(double mib);
 
 // Allocates and touches what a session needs. False, with a sentence in *error, if there is no memory or another
 // capture is under way.

@@ -106,8 +106,7 @@ bool SharedRegion::map_shared(size_t size, std::string* error) {
   Options options;
   options.wiped_on_fork = true;
   if (map(size, options)) return true;
-  *error = "The profiler could not reserve " + std::to_string(size >> 20) + " MiB of addresses for its records (" +
-           std::strerror(errno) + "). Set KINETO_SPYRE_BUFFER_MB to less.";
+  *error = std::strerror(errno);
   return false;
 }
 

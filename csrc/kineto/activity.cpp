@@ -222,12 +222,11 @@ const std::string Activity::metadataJson() const {
   return std::move(json).members();
 }
 
-// A stream of its own for each row and level of ranges: so acelyzer -V tells ranges that nest, or are of several
-// streams, from work that overlaps. A text, because HTA counts what has a number as a kernel. As on CUDA, the
-// profiler's own ProfilerStep# is a range like any other.
+// Ranges nest, and one of several streams overlaps the others, so they stand on a track of their own, by a key that is not
+// `stream`: PyTorch makes a number of that one, HTA counts what has one as a kernel, and acelyzer checks overlaps by it.
 const std::string Range::metadataJson() const {
   JsonObject json;
-  json.text("stream", track_.name + ", level " + std::to_string(span_.level));
+  json.text("track", track_.name + ", level " + std::to_string(span_.level));
   return std::move(json).members();
 }
 

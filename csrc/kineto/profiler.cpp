@@ -23,12 +23,14 @@ const std::set<ActivityType>& Profiler::availableActivities() const {
 
 std::unique_ptr<libkineto::IActivityProfilerSession> Profiler::configure(const std::set<ActivityType>& types,
                                                                          const libkineto::Config& config) {
-  // Asked for every profile. One of the CPU alone wants runtime and driver calls "of PrivateUse1" as well, so only the
-  // device's own types tell. And without a runtime that someone chose there is nothing to record.
+  // Asked for every profile. One of the CPU alone wants runtime and driver calls "of PrivateUse1" as well, beside its
+  // ops: so the device's own types tell, or calls without ops. Without a runtime that was chosen nothing is recorded.
   const bool device = types.contains(ActivityType::CONCURRENT_KERNEL) || types.contains(ActivityType::GPU_MEMCPY) ||
                       types.contains(ActivityType::GPU_MEMSET) || types.contains(ActivityType::GPU_USER_ANNOTATION);
+  const bool calls = !types.contains(ActivityType::CPU_OP) && (types.contains(ActivityType::PRIVATEUSE1_RUNTIME) ||
+                                                               types.contains(ActivityType::PRIVATEUSE1_DRIVER));
   try {
-    if (!device || Plugin::get().runtime().empty()) return nullptr;
+    if ((!device && !calls) || Plugin::get().library.runtime().empty()) return nullptr;
     constexpr int64_t kKinetoDefaultMb = 128;
     const int64_t mb = config.activitiesMaxGpuBufferSize() / (int64_t{1024} * 1024);
     return std::make_unique<Session>(types, mb == kKinetoDefaultMb ? 0 : mb);

@@ -779,6 +779,7 @@ class Maker {
   void warn() {
     std::vector<std::string>& warnings = trace_->warnings;
     if (const uint64_t launches = launches_without_any_work(); launches != 0) {
+      trace_->launches_without_work = launches;
       warnings.push_back("None of the device work of " + std::to_string(launches) +
                          " launching call(s) is here: libaiupti had handed over no record of device work when the "
                          "session ended.");

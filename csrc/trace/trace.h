@@ -220,6 +220,7 @@ struct Trace {
   uint64_t unlinked = 0;       // device work without a launch in the capture
   uint64_t unknown_calls = 0;  // of a callback id that has no name here
   uint64_t unfinished_reads = 0;
+  uint64_t launches_without_work = 0;  // if there is no device work at all
   std::array<Sizes, aiupti::kKinds> sizes{};
   std::vector<std::string> warnings;  // sentences
 

@@ -14,7 +14,7 @@ from .._notices import SpyreProfilerError
 if TYPE_CHECKING:
     import torch
 
-    from .._plugin import Session
+    from ..profiler import Session
     from .._workloads import Decoder, Vision
 
 
@@ -102,8 +102,8 @@ def _op_table(prof: torch.profiler.profile, rows: int) -> str:
 def _print_session(session: Session) -> None:
     kinds = ", ".join(f"{count} {kind}" for kind, count in session.captured.items())
     print(f"Captured: {kinds}.")
-    refused = ", ".join(f"{count} {reason}" for reason, count in session.refused.items() if count)
-    print(f"Refused: {refused or 'none'}.  Lost: {_plain(session.lost)}.  Outside the window: {session.outside}.")
+    invalid = ", ".join(f"{count} {reason}" for reason, count in session.invalid.items() if count)
+    print(f"Invalid: {invalid or 'none'}.  Dropped: {session.dropped}.  Out of the window: {session.out_of_window}.")
     for sentence in session.warnings:
         print(f"Note: {sentence}")
 
@@ -113,12 +113,6 @@ def _command(name: str) -> str:
     if sys.prefix in (sys.base_prefix, os.environ.get("VIRTUAL_ENV")):
         return name
     return os.path.relpath(pathlib.Path(sys.executable).parent / name)
-
-
-def _plain(lost: object) -> str:
-    if isinstance(lost, dict):
-        return ", ".join(f"{count} {what}" for what, count in lost.items() if count) or "none"
-    return str(lost) if lost else "none"
 
 
 def run(options: argparse.Namespace) -> int:

@@ -8,8 +8,12 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from .. import _environment, _library, _plugin
+from .. import _environment, _library, profiler
+
+if TYPE_CHECKING:
+    from ..profiler._status import RecordSize
 
 SUMMARY = "say what is installed, what is registered, what would be profiled, and what is wrong"
 DESCRIPTION = (
@@ -53,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.emulated:
         _try_emulated()
-    status = _plugin.status()
+    status = profiler.status()
     search = _library.search()
     plausible = _library.device_is_plausible()
     troubles = list(status.problems)
@@ -77,13 +81,13 @@ def run(options: argparse.Namespace) -> int:
     off = _autoload_off()
     _row("when torch is imported", f"no ({off})" if off else "yes")
     _row("plugin in force", _MEANING.get(status.factory, status.factory))
-    _row("PrivateUse1 is named", status.backend or "not yet")
+    _row("backend name", status.backend or "not set")
 
     print("Would be profiled")
     _row("runtime", status.runtime or "none")
     _row("libaiupti", f"{status.library} (open)" if status.library else "opened by the first profile")
     _row("found on this machine", ", ".join(search.found) or "none")
-    _row("a real Spyre", plausible or "nothing speaks for one")
+    _row("a real Spyre", plausible or "not detected")
     emulated = _library.EMULATED
     _row("an emulated Spyre", "kineto_spyre.emulator.enable()" if emulated.is_file() else f"{emulated} is missing")
 
@@ -103,16 +107,14 @@ def run(options: argparse.Namespace) -> int:
     return 0 if status.available else 1
 
 
-def _print_records(records: dict[str, object]) -> None:
+def _print_records(records: dict[str, RecordSize]) -> None:
     """Sizes of libaiupti's records: what this wheel was built for, and what the last sessions saw."""
     if not records:
         return
     print("Sizes of libaiupti's records, in bytes")
     print(f"  {'kind':<24}{'built for':>10}{'seen':>8}")
     for kind, sizes in records.items():
-        built = sizes.get("built") if isinstance(sizes, dict) else sizes
-        seen = sizes.get("seen") if isinstance(sizes, dict) else None
-        print(f"  {kind:<24}{built or '-':>10}{seen or '-':>8}")
+        print(f"  {kind:<24}{sizes['built'] or '-':>10}{sizes['seen'] or '-':>8}")
 
 
 def _try_emulated() -> None:
@@ -120,7 +122,7 @@ def _try_emulated() -> None:
 
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     emulator.enable()
-    with _plugin.profile_spyre():
+    with profiler.profile_spyre():
         device = emulator.Device(0)
         device.launch("spyre_kernel_v1_doctor_aaaaaaaaaaaaaaaa#0", ns=1000)
         device.synchronize()

@@ -57,7 +57,7 @@ def enable(
         seed = _whole("seed", seed, 0, 2**64 - 1)
     memory = 0 if memory_bytes is None else _whole("memory_bytes", memory_bytes, 128, 2**46)
     _refuse_beside_others(force)
-    from .._plugin import require_torch
+    from ..profiler._extension import require_torch
 
     require_torch()  # before _device, whose C++ is for one release
 

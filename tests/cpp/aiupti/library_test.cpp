@@ -54,9 +54,9 @@ bool is_mapped(const char* path) {
 }
 
 std::string open_all(const std::vector<std::string>& candidates) {
-  std::string error;
-  const Library* library = open_library(candidates, &error);
-  return library != nullptr ? "opened " + library->path + "|" + library->notice : error;
+  std::string tried;
+  const Library* library = open_library(candidates, &tried);
+  return library != nullptr ? "opened " + library->path + "|" + library->in_place_of : tried;
 }
 
 }  // namespace
@@ -65,10 +65,10 @@ TEST_CASE("a library with the real one's names is opened, and stays the process'
   CHECK(in_child([]() -> std::string {
           if (opened_library() != nullptr) return "open before anybody asked";
           if (is_mapped(COMPLETE_LIBRARY)) return "mapped before anybody asked";
-          std::string error;
+          std::string tried;
           const std::vector<std::string> candidates = {COMPLETE_LIBRARY};
-          const Library* library = open_library(candidates, &error);
-          if (library == nullptr) return error;
+          const Library* library = open_library(candidates, &tried);
+          if (library == nullptr) return tried;
           size_t dropped = 0;
           if (library->dropped_records(&dropped) != AIUPTI_SUCCESS || dropped != 5) return "dropped_records";
           if (library->flush_all() != AIUPTI_SUCCESS || library->enable(AIUPTI_ACTIVITY_KIND_CMPT) != AIUPTI_SUCCESS ||
@@ -81,19 +81,19 @@ TEST_CASE("a library with the real one's names is opened, and stays the process'
           if (dlsym(RTLD_DEFAULT, "_Z24aiuptiFlushAllActivitiesv") == nullptr) return "not global";
           if (library->emulated) return "taken for the emulated one";
           const std::vector<std::string> others = {"nothing.so"};
-          if (open_library(others, &error) != library || opened_library() != library) return "another one";
-          return library->path == COMPLETE_LIBRARY && library->notice.empty() ? "good"
-                                                                              : library->path + library->notice;
+          if (open_library(others, &tried) != library || opened_library() != library) return "another one";
+          return library->path == COMPLETE_LIBRARY && library->in_place_of.empty() ? "good"
+                                                                              : library->path + library->in_place_of;
         }) == "good");
 }
 
 TEST_CASE("a library with C linkage is taken as well") {
   CHECK(in_child([]() -> std::string {
-          std::string error;
+          std::string tried;
           const std::vector<std::string> candidates = {PLAIN_LIBRARY};
-          const Library* library = open_library(candidates, &error);
+          const Library* library = open_library(candidates, &tried);
           size_t dropped = 0;
-          if (library == nullptr) return error;
+          if (library == nullptr) return tried;
           library->dropped_records(&dropped);
           return dropped == 7 ? "good" : "wrong function";
         }) == "good");
@@ -101,20 +101,17 @@ TEST_CASE("a library with C linkage is taken as well") {
 
 TEST_CASE("a library that lacks functions is invalid by their names, and the next candidate is tried") {
   const std::string invalid = in_child([] { return open_all({INCOMPLETE_LIBRARY}); });
-  CHECK(contains(invalid, "No usable libaiupti was found"));
   CHECK(contains(invalid, INCOMPLETE_LIBRARY " (lacks aiuptiActivityGetNumDroppedRecords, aiuptiFlushAllActivities)"));
   const std::string passed_over = in_child([] { return open_all({INCOMPLETE_LIBRARY, COMPLETE_LIBRARY}); });
-  CHECK(contains(passed_over, "opened " COMPLETE_LIBRARY "|" INCOMPLETE_LIBRARY " can't be used"));
-  CHECK(contains(passed_over, "Tried: " INCOMPLETE_LIBRARY " (lacks "));
+  CHECK(passed_over == "opened " COMPLETE_LIBRARY "|");
 }
 
-TEST_CASE("what can't be found is a sentence with every path that was tried") {
+TEST_CASE("what can't be found names every path that was tried") {
   const std::string sentence = in_child([] { return open_all({"/nowhere/libaiupti.so", "/dev/null"}); });
   CHECK(contains(sentence, "/nowhere/libaiupti.so ("));
   CHECK(contains(sentence, "No such file"));
   CHECK(contains(sentence, "/dev/null ("));
-  CHECK(contains(sentence, "Set KINETO_SPYRE_LIBAIUPTI"));
-  CHECK(contains(in_child([] { return open_all({}); }), "no path to try"));
+  CHECK(in_child([] { return open_all({}); }) == "no path");
 }
 
 TEST_CASE("a library that the process has already is the one that is used, whatever the folder that was named") {
@@ -133,8 +130,7 @@ TEST_CASE("a library that the process has already is the one that is used, whate
     });
   };
   const std::string other = with_mapped({"/sdk/lib/libaiupti.so", "libaiupti.so"});
-  CHECK(contains(other, "opened " + of_runtime + "|This process had opened " + of_runtime));
-  CHECK(contains(other, "so /sdk/lib/libaiupti.so was not opened"));
+  CHECK(other == "opened " + of_runtime + "|/sdk/lib/libaiupti.so");
   CHECK_FALSE(contains(other, "not global"));
   CHECK(with_mapped({link}) == "opened " + of_runtime + "|");  // the same file by another path
   CHECK(with_mapped({"libaiupti.so"}) == "opened " + of_runtime + "|");
@@ -151,9 +147,9 @@ TEST_CASE("threads that open it at the same time get the same one") {
           std::vector<std::thread> threads;
           for (const Library*& mine : found) {
             threads.emplace_back([&mine] {
-              std::string error;
+              std::string tried;
               const std::vector<std::string> candidates = {COMPLETE_LIBRARY};
-              mine = open_library(candidates, &error);
+              mine = open_library(candidates, &tried);
             });
           }
           for (std::thread& thread : threads) thread.join();

@@ -33,13 +33,13 @@ def test_an_unknown_runtime(run_python):
 
 def test_a_backend_without_a_name(run_python, make_libaiupti):
     text = said(run_python, "kineto_spyre.enable('aiupti')", env={"KINETO_SPYRE_LIBAIUPTI": str(make_libaiupti())})
-    assert text.startswith("SpyreProfilerError PyTorch's PrivateUse1 backend has no name yet")
+    assert text.startswith("SpyreProfilerError PyTorch's PrivateUse1 backend has no name")
     assert "Import torch_spyre" in text
 
 
 def test_auto_never_takes_the_emulated_one(run_python):
     text = said(run_python, "kineto_spyre.enable()", env={"FLEX_DEVICE": None})
-    assert text.startswith("SpyreProfilerError Nothing speaks for a Spyre on this machine")
+    assert text.startswith("SpyreProfilerError No Spyre was detected")
     assert "kineto_spyre.emulator.enable()" in text
 
 
@@ -55,7 +55,7 @@ def test_a_libaiupti_that_is_no_file(run_python, standin):
         "kineto_spyre.enable('aiupti')",
         env={"PYTHONPATH": str(standin), "KINETO_SPYRE_LIBAIUPTI": "/no/such/libaiupti.so"},
     )
-    assert text.startswith("SpyreProfilerError KINETO_SPYRE_LIBAIUPTI is '/no/such/libaiupti.so', which is no file.")
+    assert text.startswith("SpyreProfilerError KINETO_SPYRE_LIBAIUPTI is '/no/such/libaiupti.so', which is not a file.")
 
 
 def test_a_libaiupti_that_lacks_a_function(run_python, standin, make_libaiupti):
@@ -92,7 +92,7 @@ def test_where_a_libaiupti_is_looked_for_and_in_which_order(make_libaiupti, monk
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "loader"))
     monkeypatch.setenv("LIBAIUPTI_INSTALL_DIR", str(tmp_path / "sdk"))
     monkeypatch.setenv("RUNTIME_INSTALL_DIR", str(tmp_path / "runtime"))
-    assert _library.choose() == paths
+    assert _library.choose() == paths[:1]  # the named one alone
     monkeypatch.delenv("KINETO_SPYRE_LIBAIUPTI")
     assert _library.choose() == paths[1:]
 

@@ -54,7 +54,7 @@ assert kineto_spyre.status().sessions == 0
     assert done.stdout.startswith("Another plugin, not kineto_spyre, holds")
     assert "override=True" in done.stdout
     imported, profiled = [line for line in done.stderr.splitlines() if "SpyreProfilerWarning" in line]
-    assert "it came first and stays in force" in imported
+    assert "It came first and stays in force" in imported
     assert imported.startswith("<string>:3: "), "the line that imports torch"
     assert "the trace holds what it records" in profiled
 

@@ -156,7 +156,7 @@ def test_profile_spyre_waits_for_the_device_before_it_ends(run_python):
                 device.launch("spyre_kernel_v1_long_aaaaaaaaaaaaaaaa#0", ns=50_000_000)
             session = kineto_spyre.last_session()
             assert session.captured["kernel"] == 1, session
-            assert session.outside == 0, session
+            assert session.out_of_window == 0, session
         """
     )
 

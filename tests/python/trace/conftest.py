@@ -162,5 +162,5 @@ def next_session_is_well(
     trace = export(prof)
     assert [k["name"] for k in trace.kernels] == ["after"]
     assert session().warnings == []
-    assert session().refused == {}
-    assert session().lost == 0
+    assert session().invalid == {}
+    assert session().dropped == 0

@@ -105,24 +105,25 @@ def test_case_4_odd_records_are_kept(device, export):
     [long] = trace.named("long")
     assert "longer than a second" in long["args"]["note"]
     assert session().details["long_kernels"] == 1
-    assert session().refused == {}
+    assert session().invalid == {}
 
 
 @pytest.mark.parametrize(
     "fault, reason",
     [("zero_start", "start_zero"), ("backwards", "end_before_start"), ("duplicate", "duplicate")],
 )
-def test_case_4_wrong_records_are_refused_in_one_warning(device, export, fault, reason):
+def test_case_4_invalid_records_are_one_warning(device, export, fault, reason):
     with pytest.warns(kineto_spyre.SpyreProfilerWarning) as warned:
         with emulator.faults(**{fault: 2}), profile(activities=ACTIVITIES) as prof:
             for i in range(6):
                 device.launch(f"k{i}", ns=1000)
             device.synchronize()
     trace = export(prof)
-    assert session().refused == {reason: 3}
+    assert session().invalid == {reason: 3}
     assert len(trace.kernels) == session().captured["kernel"] == (6 if fault == "duplicate" else 3)
-    assert [str(w.message) for w in warned] == [f"3 record(s) were refused: 3 {reason}."]
-    assert trace.metadata["warnings"] == [str(w.message) for w in warned]
+    [found] = session().diagnostics
+    assert (found.code, found.count) == (f"invalid_{reason}", 3)
+    assert [str(w.message) for w in warned] == session().warnings == [found.sentence]
 
 
 def test_case_4_a_kernel_before_its_launch_is_aligned(device, export):
@@ -136,9 +137,9 @@ def test_case_4_a_kernel_before_its_launch_is_aligned(device, export):
     assert len(trace.kernels) == 5
     for kernel in trace.kernels:
         assert trace.ns(kernel)[0] >= trace.ns(launches[kernel["args"]["correlation"]])[0]
-    clock = session().clock["0"]
-    assert clock["applied"]
-    assert abs(clock["offset_ns"] + 5 * MS) < 20_000
+    clock = session().clock[0]
+    assert clock.applied
+    assert abs(clock.offset_ns + 5 * MS) < 20_000
 
 
 def test_case_4_alignment_can_be_turned_off(device, export, monkeypatch):
@@ -150,7 +151,7 @@ def test_case_4_alignment_can_be_turned_off(device, export, monkeypatch):
     [kernel] = export(prof).kernels
     assert "before the call" in kernel["args"]["note"]
     assert session().details["before_launch"] == 1
-    assert not session().clock["0"]["applied"]
+    assert not session().clock[0].applied
 
 
 def test_case_5_each_cycle_has_the_kernels_of_its_active_steps(device, op, tmp_path, export):
@@ -275,7 +276,7 @@ def test_ranges_span_their_work_and_nest(device, op, export):
     }
     assert trace.overlaps_by_row() == []
     # Each level of ranges has a stream of its own, which is no number: to HTA that would be a kernel's.
-    streams = {e["args"]["stream"] for e in trace.of("gpu_user_annotation")}
+    streams = {e["args"]["track"] for e in trace.of("gpu_user_annotation")}
     assert streams == {f"stream {stream} ranges, level {level}" for stream in (1, 2) for level in (1, 2)}
     # The table counts each kernel once, whatever ranges are around it.
     assert device_ns(prof, "outer") == device_ns(prof, "inner") == 0

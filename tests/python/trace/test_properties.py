@@ -133,7 +133,7 @@ NO_LENGTH = Kernel("k", 0, 1, 0, 1)
 def test_every_piece_of_work_is_there_once_and_at_its_op(run_op, devices, program):
     run, trace, prof = profiled(program, nested(run_op), devices)
     adds_up(trace)
-    assert session().refused == {} and session().lost == 0 and session().overlaps == 0
+    assert session().invalid == {} and session().dropped == 0 and session().overlaps == 0
     assert trace.overlaps_by_row() == []
 
     ops = sorted(

@@ -13,7 +13,8 @@ import torch
 from torch.profiler import profile, schedule
 
 import kineto_spyre
-from kineto_spyre import _C, _notices, emulator
+from kineto_spyre import _C, emulator
+from kineto_spyre.profiler import _extension
 
 from .conftest import ACTIVITIES, session
 
@@ -92,13 +93,13 @@ def test_full_buffers_are_counted(device, export, monkeypatch):
     assert len(said) == 1 and "KINETO_SPYRE_BUFFER_MB" in said[0]
     assert 900 <= len(trace.kernels) <= 2048
     assert len(trace.kernels) + dropped == 3000
-    assert session().lost == dropped
+    assert session().dropped == dropped
     with profile(activities=ACTIVITIES) as prof:
         device.launch("k", ns=10, count=1500)
         device.synchronize()
     trace = export(prof)
     assert len(trace.kernels) == 1500
-    assert session().lost == trace.metadata["dropped"] == 0
+    assert session().dropped == trace.metadata["dropped"] == 0
 
 
 PROGRAM = """
@@ -183,7 +184,7 @@ print(kineto_spyre.status().library)
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_warning_handler_that_raises_breaks_nothing(device, op, export):
-    def bad(sentence):
+    def bad(found):
         raise RuntimeError("from the handler")
 
     _C.set_warning_handler(bad)
@@ -191,10 +192,10 @@ def test_a_warning_handler_that_raises_breaks_nothing(device, op, export):
         with emulator.faults(zero_start=1), profile(activities=ACTIVITIES) as prof:
             device.launch("k", ns=1000)
             device.synchronize()
-        assert session().refused == {"start_zero": 1}
+        assert session().invalid == {"start_zero": 1}
         assert export(prof).named("aten::empty") == []
     finally:
-        _C.set_warning_handler(_notices.warn)
+        _C.set_warning_handler(_extension.warn)
 
 
 def test_ops_keep_their_results(device):

@@ -1,0 +1,142 @@
+#include "kineto/library_control.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "capture/capture.h"
+
+namespace kineto_spyre::kineto {
+namespace {
+
+using trace::Code;
+using trace::JsonObject;
+
+constinit std::atomic<int> ends_under_way{0};
+
+JsonObject result_of(AIUpti_ResultTypes result) { return std::move(JsonObject().number("result", int64_t{result})); }
+
+std::string listed(const std::string& list, const WantedKind& kind, AIUpti_ResultTypes result) {
+  return (list.empty() ? "" : list + ", ") + kind.name + " (code " + std::to_string(result) + ")";
+}
+
+// The end of one session, shared by the session and the thread that runs it: whichever is later frees it.
+struct End {
+  decltype(aiupti::Library::flush_all) flush_all;
+  decltype(aiupti::Library::disable) disable;
+  std::vector<WantedKind> kinds;
+
+  std::mutex mutex;  // guards the rest
+  std::condition_variable ended;
+  bool is_over = false;
+  AIUpti_ResultTypes first_flush = AIUPTI_SUCCESS;
+  AIUpti_ResultTypes last_flush = AIUPTI_SUCCESS;
+  std::vector<AIUpti_ResultTypes> disabled;
+
+  void run() {
+    const AIUpti_ResultTypes first = flush_all();
+    std::vector<AIUpti_ResultTypes> results(kinds.size());
+    for (size_t i = 0; i < kinds.size(); ++i) results[i] = disable(kinds[i].kind);
+    const AIUpti_ResultTypes last = flush_all();
+    // Release: partner is the acquire in is_hanging(); whoever sees 0 may call the library.
+    ends_under_way.fetch_sub(1, std::memory_order_release);
+    const std::lock_guard lock(mutex);
+    first_flush = first;
+    last_flush = last;
+    disabled = std::move(results);
+    is_over = true;
+    ended.notify_one();
+  }
+};
+
+}  // namespace
+
+bool LibraryControl::is_hanging() { return ends_under_way.load(std::memory_order_acquire) != 0; }
+
+bool LibraryControl::register_callbacks(trace::Diagnostics& diagnostics) {
+  const auto result = library_.register_callbacks(capture::on_buffer_requested, capture::on_buffer_completed);
+  if (result != AIUPTI_SUCCESS) diagnostics.add(Code::kRegisterCallbacksFailed, 1, result_of(result));
+  return result == AIUPTI_SUCCESS;
+}
+
+void LibraryControl::enable(const std::vector<WantedKind>& kinds, trace::Diagnostics& diagnostics) {
+  std::string failed;
+  uint64_t count = 0;
+  for (const WantedKind& kind : kinds) {
+    if (const auto result = library_.enable(kind.kind); result == AIUPTI_SUCCESS) {
+      enabled_.push_back(kind);
+    } else {
+      failed = listed(failed, kind, result);
+      ++count;
+    }
+  }
+  diagnostics.add(Code::kEnableFailed, count, JsonObject().text("kinds", failed));
+}
+
+void LibraryControl::open_window(trace::Diagnostics& diagnostics) {
+  // Whether the library's count starts again when it is read is not documented: reading twice tells.
+  const uint64_t first = read_dropped(diagnostics);
+  dropped_before_ = read_dropped(diagnostics);
+  resets_ = dropped_before_ < first;
+}
+
+uint64_t LibraryControl::dropped(trace::Diagnostics& diagnostics) const {
+  const uint64_t after = read_dropped(diagnostics);
+  return resets_ || after < dropped_before_ ? after : after - dropped_before_;
+}
+
+uint64_t LibraryControl::read_dropped(trace::Diagnostics& diagnostics) const {
+  size_t count = 0;
+  const auto result = library_.dropped_records(&count);
+  if (result == AIUPTI_SUCCESS) return count;
+  if (diagnostics.count(Code::kDroppedCountUnknown) == 0) {  // told once a session
+    diagnostics.add(Code::kDroppedCountUnknown, 1, result_of(result));
+  }
+  return 0;
+}
+
+void LibraryControl::pause(int64_t timeout_ms, trace::Diagnostics& diagnostics) {
+  paused_.insert(paused_.end(), enabled_.begin(), enabled_.end());
+  end(timeout_ms, diagnostics);
+}
+
+void LibraryControl::resume(trace::Diagnostics& diagnostics) {
+  if (!is_hanging()) enable(std::exchange(paused_, {}), diagnostics);
+}
+
+void LibraryControl::end(int64_t timeout_ms, trace::Diagnostics& diagnostics) {
+  auto end = std::make_shared<End>();
+  end->flush_all = library_.flush_all;
+  end->disable = library_.disable;
+  end->kinds = std::exchange(enabled_, {});
+  ends_under_way.fetch_add(1, std::memory_order_acq_rel);
+  try {
+    std::thread([end] { end->run(); }).detach();
+  } catch (...) {  // no thread to be had: then this one has to wait
+    end->run();
+  }
+  std::unique_lock lock(end->mutex);
+  if (!end->ended.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return end->is_over; })) {
+    diagnostics.add(Code::kFlushTimedOut, 1, JsonObject().number("timeout_ms", timeout_ms));
+    return;
+  }
+  if (end->first_flush != AIUPTI_SUCCESS) {
+    diagnostics.add(Code::kFlushFailed, 1, result_of(end->first_flush));
+  } else if (end->last_flush != AIUPTI_SUCCESS) {
+    diagnostics.add(Code::kFlushAfterDisableFailed, 1, result_of(end->last_flush));
+  }
+  std::string failed;
+  uint64_t count = 0;
+  for (size_t i = 0; i < end->disabled.size(); ++i) {
+    if (end->disabled[i] == AIUPTI_SUCCESS) continue;
+    failed = listed(failed, end->kinds[i], end->disabled[i]);
+    ++count;
+  }
+  diagnostics.add(Code::kDisableFailed, count, JsonObject().text("kinds", failed));
+}
+
+}  // namespace kineto_spyre::kineto

@@ -1,0 +1,56 @@
+// What one session asks of libaiupti, in the order that its public clients use: register, enable each kind; then flush,
+// disable each kind, flush again. A library that discards at disable, or that flushes nothing once no kind is enabled, has
+// delivered everything by the first flush.
+//
+// In: the library, the kinds that are wanted. Out: diagnostics for whatever failed. The end runs on a thread of its own,
+// since a flush may never return: then that thread is left behind, and so is what it works on, until the process ends.
+// Owner: the session, one thread at a time; only is_hanging() may be asked from any thread.
+#pragma once
+
+#include <libaiupti/aiupti_activity.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "aiupti/library.h"
+#include "trace/diagnostics.h"
+
+namespace kineto_spyre::kineto {
+
+struct WantedKind {
+  AIUpti_ActivityKind kind;
+  const char* name;  // in a sentence: "kernels"
+};
+
+class LibraryControl {
+ public:
+  explicit LibraryControl(const aiupti::Library& library) : library_(library) {}
+
+  // Whether the end of an earlier session has not returned: the library must not be called then.
+  static bool is_hanging();
+
+  // False if the library takes no callbacks: then nothing can be recorded.
+  bool register_callbacks(trace::Diagnostics& diagnostics);
+  void enable(const std::vector<WantedKind>& kinds, trace::Diagnostics& diagnostics);
+  // Where the library's count of dropped records stands when the window opens.
+  void open_window(trace::Diagnostics& diagnostics);
+  // As end(), until resume().
+  void pause(int64_t timeout_ms, trace::Diagnostics& diagnostics);
+  void resume(trace::Diagnostics& diagnostics);
+  // Flush, disable, flush; at most so long.
+  void end(int64_t timeout_ms, trace::Diagnostics& diagnostics);
+  // Records that the library dropped since open_window().
+  uint64_t dropped(trace::Diagnostics& diagnostics) const;
+
+ private:
+  uint64_t read_dropped(trace::Diagnostics& diagnostics) const;
+
+  const aiupti::Library& library_;
+  std::vector<WantedKind> enabled_;
+  std::vector<WantedKind> paused_;
+  bool resets_ = false;  // the count starts again when it is read
+  uint64_t dropped_before_ = 0;
+};
+
+}  // namespace kineto_spyre::kineto

@@ -1,0 +1,75 @@
+"""`profile_spyre`: a profile with the activities and the checks that a Spyre needs. Imports no torch until it is called."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from .. import _notices
+from ._enable import FOREIGN, enable
+from ._status import is_available, status
+
+if TYPE_CHECKING:
+    from torch._C._profiler import _ExperimentalConfig
+    from torch.profiler import ProfilerAction, ProfilerActivity, _ITraceObserver
+
+    from ._profile import profile
+
+
+@functools.cache  # once a process
+def _warn_of_foreign_plugin() -> None:
+    _notices.warn(f"{FOREIGN}: the trace holds what it records.")
+
+
+def profile_spyre(
+    *,
+    activities: Iterable[ProfilerActivity | dict[ProfilerActivity, list[str]]] | None = None,
+    schedule: Callable[[int], ProfilerAction] | None = None,
+    on_trace_ready: Callable[..., Any] | None = None,
+    record_shapes: bool = True,
+    profile_memory: bool = False,
+    with_stack: bool = False,
+    with_flops: bool = False,
+    with_modules: bool = False,
+    experimental_config: _ExperimentalConfig | None = None,
+    execution_trace_observer: _ITraceObserver | None = None,
+    **kwargs: Any,
+) -> profile:
+    """`torch.profiler.profile` as a Spyre needs it: CPU and PrivateUse1, shapes recorded, and the device waited for before
+    each recording ends, so that the trace holds the end of all work.
+
+    >>> with kineto_spyre.profile_spyre() as prof:
+    ...     y = x @ x
+    >>> prof.key_averages().table(sort_by="self_device_time_total")
+
+    Args:
+        activities: CPU and PrivateUse1 unless told.
+        schedule, on_trace_ready, record_shapes, profile_memory, with_stack, with_flops, with_modules,
+            experimental_config, execution_trace_observer: as torch.profiler.profile takes them.
+        kwargs: what newer releases of PyTorch take besides.
+
+    Raises:
+        SpyreProfilerError: no Spyre would be seen. The text says what to do.
+    """
+    from torch.profiler import ProfilerActivity
+
+    from ._profile import profile
+
+    if not is_available() and status().factory != "other":
+        enable()
+    if status().factory == "other":
+        _warn_of_foreign_plugin()
+    return profile(
+        activities=(ProfilerActivity.CPU, ProfilerActivity.PrivateUse1) if activities is None else activities,
+        schedule=schedule,
+        on_trace_ready=on_trace_ready,
+        record_shapes=record_shapes,
+        profile_memory=profile_memory,
+        with_stack=with_stack,
+        with_flops=with_flops,
+        with_modules=with_modules,
+        experimental_config=experimental_config,
+        execution_trace_observer=execution_trace_observer,
+        **kwargs,
+    )
