@@ -14,7 +14,7 @@
 #include "capture/capture.h"
 #include "capture/clock.h"
 #include "capture/pool.h"
-#include "emulator/record_writer.h"
+#include "emulated_aiupti/record_writer.h"
 
 #if __has_include(<boost/lockfree/queue.hpp>)
 #include <boost/lockfree/queue.hpp>

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "../emulator/cost_model.h"
+#include "spyre_emulator/cost_model.h"
 #include "spyre_emulator/runtime.h"
 
 namespace py = pybind11;

@@ -14,16 +14,14 @@
 #include <thread>
 #include <vector>
 
-#include "aiupti/records.h"
 #include <catch2/catch.hpp>
-#include "emulator/clock.h"
-#include "emulator/cost_model.h"
+#include "spyre_emulator/clock.h"
+#include "spyre_emulator/cost_model.h"
 #include "spyre_emulator/runtime.h"
 
 namespace testing {
 
 using kineto_spyre::emulator::host_now_ns;
-namespace aiupti = kineto_spyre::aiupti;  // reads records whatever header the build found
 namespace model = kineto_spyre::emulator::model;
 
 // The machine of the process is made anew if a test asks for another one; nothing may be left of the test before.

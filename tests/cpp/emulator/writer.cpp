@@ -1,5 +1,5 @@
 // The writer of records alone: owners that write as fast as they can, a flusher that takes their buffers away.
-#include "emulator/record_writer.h"
+#include "emulated_aiupti/record_writer.h"
 
 #include "testing.h"
 

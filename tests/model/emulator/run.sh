@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Model-checks csrc/emulator/record_writer.h itself with GenMC, as ../run.sh does csrc/capture: one owner, one flusher,
+# Model-checks csrc/emulator/aiupti/include/emulated_aiupti/record_writer.h itself with GenMC, as ../run.sh does csrc/capture: one owner, one flusher,
 # every execution that C++'s memory model allows. Without genmc: exit status 77. MODEL_LONG=1 also takes four records
 # and three flushes (minutes).
 #
@@ -13,15 +13,15 @@ if [ -z "$genmc" ]; then
   exit 77
 fi
 work=$(mktemp -d)
-mkdir -p "$work/emulator" "$work/sys"
+mkdir -p "$work/emulated_aiupti" "$work/sys"
 # The system's headers are not for the checker; a spin that yields is a spin.
 touch "$work/sched.h" "$work/unistd.h" "$work/sys/syscall.h"
-header=$work/emulator/record_writer.h
+header=$work/emulated_aiupti/record_writer.h
 failures=0
 
 # prepare <flags>: a fresh copy. membarrier() is a full fence in the owner, where its compiler fence is.
 prepare() {
-  sed 's/sched_yield()/void()/' ../../../csrc/emulator/record_writer.h >"$header"
+  sed 's/sched_yield()/void()/' ../../../csrc/emulator/aiupti/include/emulated_aiupti/record_writer.h >"$header"
   case "$*" in *ASYMMETRIC*) sed -i 's/atomic_signal_fence/atomic_thread_fence/' "$header" ;; esac
 }
 

@@ -1,4 +1,4 @@
-// One owner of a RecordWriter (csrc/emulator/record_writer.h), one flusher: every record that was written comes back
+// One owner of a RecordWriter (csrc/emulator/aiupti/include/emulated_aiupti/record_writer.h), one flusher: every record that was written comes back
 // once, whole, whatever the flusher takes away and when; a source that is closed and flushed is owed no buffer.
 //
 // With -DASYMMETRIC the flusher's membarrier() is a full fence in the owner, which stands where the owner's compiler
@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <pthread.h>
 
-#include "emulator/record_writer.h"
+#include "emulated_aiupti/record_writer.h"
 
 using kineto_spyre::emulator::RecordWriter;
 

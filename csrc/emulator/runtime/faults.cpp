@@ -1,4 +1,4 @@
-#include "faults.h"
+#include "spyre_emulator/faults.h"
 
 #include <cerrno>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "clock.h"
+#include "spyre_emulator/clock.h"
 
 namespace kineto_spyre::emulator {
 namespace {

@@ -16,7 +16,7 @@
 #include <array>
 #include <cstdint>
 
-#include "spyre_emulator/runtime.h"
+#include "runtime.h"
 
 namespace kineto_spyre::emulator::model {
 

@@ -47,12 +47,12 @@
 #include <type_traits>
 #include <vector>
 
-#include "clock.h"
-#include "cost_model.h"
-#include "faults.h"
+#include "spyre_emulator/clock.h"
+#include "spyre_emulator/cost_model.h"
+#include "spyre_emulator/faults.h"
 #include "memory.h"
 #include "spyre_emulator/runtime.h"
-#include "tracer.h"
+#include "spyre_emulator/tracer.h"
 
 namespace kineto_spyre::emulator {
 

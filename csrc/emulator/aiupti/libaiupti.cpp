@@ -43,11 +43,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "clock.h"
-#include "faults.h"
-#include "record_writer.h"
+#include "spyre_emulator/clock.h"
+#include "spyre_emulator/faults.h"
+#include "emulated_aiupti/record_writer.h"
 #include "spyre_emulator/runtime.h"
-#include "tracer.h"
+#include "spyre_emulator/tracer.h"
 
 namespace kineto_spyre::emulator {
 namespace {

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "cost_model.h"
+#include "spyre_emulator/cost_model.h"
 
 namespace kineto_spyre::emulator {
 namespace {
