@@ -6,8 +6,8 @@ namespace kineto_spyre::selftest {
 namespace {
 
 // A release may lack any of these.
-#define KINETO_SPYRE_FIELD(name)                        \
-  if constexpr (requires(Record & r) { r.name; }) {     \
+#define KINETO_SPYRE_FIELD(name)                                             \
+  if constexpr (requires(Record& r) { r.name; }) {                           \
     fields.push_back({#name, offsetof(Record, name), sizeof(Record::name)}); \
   }
 

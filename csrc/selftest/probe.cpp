@@ -77,9 +77,13 @@ Outcome Probe::call(const char* name, Function function, Arguments... arguments)
   return outcome;
 }
 
-Outcome Probe::register_callbacks() { return call("aiuptiActivityRegisterCallbacks", register_, on_requested, on_completed); }
+Outcome Probe::register_callbacks() {
+  return call("aiuptiActivityRegisterCallbacks", register_, on_requested, on_completed);
+}
 
-Outcome Probe::enable(int kind) { return call("aiuptiActivityEnable", enable_, static_cast<AIUpti_ActivityKind>(kind)); }
+Outcome Probe::enable(int kind) {
+  return call("aiuptiActivityEnable", enable_, static_cast<AIUpti_ActivityKind>(kind));
+}
 
 Outcome Probe::disable(int kind) {
   return call("aiuptiActivityDisable", disable_, static_cast<AIUpti_ActivityKind>(kind));
@@ -166,8 +170,13 @@ void Probe::on_completed(uint8_t* buffer, size_t size, size_t valid) {
   Probe& probe = get();
   const auto thread = static_cast<int32_t>(syscall(SYS_gettid));
   const std::lock_guard lock(probe.mutex_);
-  Event event{Event::What::kUnknown, clock_ns(CLOCK_REALTIME), thread, probe.during_.load(std::memory_order_relaxed), -1,
-              size, valid};
+  Event event{Event::What::kUnknown,
+              clock_ns(CLOCK_REALTIME),
+              thread,
+              probe.during_.load(std::memory_order_relaxed),
+              -1,
+              size,
+              valid};
   if (buffer == probe.scratch_) {
     event.what = Event::What::kCompleted;
   } else {

@@ -1,15 +1,16 @@
 // Drives a libaiupti that nothing is known of, and keeps what it does: which buffers it asks for, when and on which
 // thread it gives them back, what is in them.
 //
-// It judges nothing: kineto_spyre/selftest does. It is meant for a process of its own, which a library may hang or crash,
-// and it is independent of csrc/capture, whose assumptions it tests.
+// It judges nothing: kineto_spyre/selftest does. It is meant for a process of its own, which a library may hang or
+// crash, and it is independent of csrc/capture, whose assumptions it tests.
 //
-// Buffers are plain heap memory, as the public clients' are, never null, and freed with the process: whatever the library
-// does with a buffer later, the memory is there. Once kMaxBytes were lent, one more buffer is lent again and again
+// Buffers are plain heap memory, as the public clients' are, never null, and freed with the process: whatever the
+// library does with a buffer later, the memory is there. Once kMaxBytes were lent, one more buffer is lent again and
+// again
 // (`scratch`), and what is in it counts for nothing.
 //
-// libaiupti's callbacks carry no context pointer: there is one probe a process. The callbacks may come on any thread, at
-// any time; they take a lock for a few instructions and never call the library. Times: CLOCK_REALTIME, in ns.
+// libaiupti's callbacks carry no context pointer: there is one probe a process. The callbacks may come on any thread,
+// at any time; they take a lock for a few instructions and never call the library. Times: CLOCK_REALTIME, in ns.
 #pragma once
 
 #include <libaiupti/aiupti_activity.h>
@@ -54,8 +55,8 @@ class Probe {
 
   static Probe& get();
 
-  // Opens the file, RTLD_GLOBAL as the public clients do. names: symbol by the plain name of each function. Returns which
-  // were found. Throws std::runtime_error if the loader refuses the file.
+  // Opens the file, RTLD_GLOBAL as the public clients do. names: symbol by the plain name of each function. Returns
+  // which were found. Throws std::runtime_error if the loader refuses the file.
   std::map<std::string, bool> open(const std::string& path, const std::map<std::string, std::string>& names);
 
   // Buffers lent from now on; the first `short_ones` are told to hold `short_bytes` only (their memory is whole).

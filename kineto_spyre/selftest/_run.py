@@ -25,7 +25,9 @@ class Result:
     def __init__(self) -> None:
         self.facts: dict[str, Any] = {}
         self.died: dict[str, dict[str, Any]] = {}  # by probe: how ("hung", "crashed", "ended"), call, signal
-        self.troubles: dict[str, str] = {}  # by probe: an exception's type and text; holds what a user may not want told
+        self.troubles: dict[
+            str, str
+        ] = {}  # by probe: an exception's type and text; holds what a user may not want told
         self.unusable = ""
 
 

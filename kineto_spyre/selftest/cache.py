@@ -71,7 +71,8 @@ def known(libraries: Iterable[str]) -> dict[str, Any]:
             continue
         if (
             isinstance(kept, dict)
-            and (kept.get("format"), kept.get("library"), kept.get("bytes")) == (FORMAT, os.path.realpath(library), size)
+            and (kept.get("format"), kept.get("library"), kept.get("bytes"))
+            == (FORMAT, os.path.realpath(library), size)
             and isinstance(kept.get("variations"), list)
             and isinstance(kept.get("final_flush"), bool)
         ):

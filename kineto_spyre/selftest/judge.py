@@ -88,7 +88,11 @@ def _unopened(seen: Facts, facts: Facts) -> Iterator[Finding]:
         "loading",
         "no libaiupti is in the process before a session opens it",
         found,
-        "each op is slower with no profiler running" if early else "the plugin uses that one" if with_runtime else "none",
+        "each op is slower with no profiler running"
+        if early
+        else "the plugin uses that one"
+        if with_runtime
+        else "none",
         COSTS if early else HANDLED if with_runtime else EXPECTED,
     )
 
@@ -128,7 +132,15 @@ def _session(seen: Facts, facts: Facts) -> Iterator[Finding]:
 
 
 def _codes_of_session(codes: Facts) -> Iterator[Finding]:
-    wanted = {"1": "compute", "2": "memset", "3": "memory", "4": "memcpy", "5": "memcpy2", "6": "runtime", "7": "driver"}
+    wanted = {
+        "1": "compute",
+        "2": "memset",
+        "3": "memory",
+        "4": "memcpy",
+        "5": "memcpy2",
+        "6": "runtime",
+        "7": "driver",
+    }
     failed = {wanted[str(kind)]: code for kind, code in codes["enable"].items() if code != 0 and str(kind) in wanted}
     others = [str(kind) for kind, code in codes["enable"].items() if code != 0 and str(kind) not in wanted]
     failed_off = [str(kind) for kind, code in codes["disable"].items() if code != 0]
@@ -169,7 +181,11 @@ def _flush(seen: Facts) -> Iterator[Finding]:
         "flush",
         "a flush returns once all buffers are back",
         found,
-        "records that come late are missing" if late else "a session waits no longer than its timeout" if slow else "none",
+        "records that come late are missing"
+        if late
+        else "a session waits no longer than its timeout"
+        if slow
+        else "none",
         COSTS if late or slow else EXPECTED,
     )
     # A flush that fails, or gives nothing back, tells nothing of rotation.
@@ -288,7 +304,9 @@ def _null_threads(seen: Facts) -> bool:
 def _threads(seen: Facts) -> Iterator[Finding]:
     threads = seen["threads"]
     if not threads["calls"]:
-        yield Finding("threads", "calls name the thread that made them", "no call was recorded", "no op has work", UNKNOWN)
+        yield Finding(
+            "threads", "calls name the thread that made them", "no call was recorded", "no op has work", UNKNOWN
+        )
         return
     right = threads["right"] >= MATCHED * threads["calls"]
     null = _null_threads(seen)
@@ -308,7 +326,9 @@ def _correlation(seen: Facts) -> Iterator[Finding]:
     for layout, word in what.items():
         joined = seen["correlation"].get(layout)
         if joined is None:
-            yield Finding(f"correlation.{layout}", f"{word} are recorded", "no record came", "traces have none", UNKNOWN)
+            yield Finding(
+                f"correlation.{layout}", f"{word} are recorded", "no record came", "traces have none", UNKNOWN
+            )
             continue
         good = joined["of_a_call"] >= MATCHED * joined["records"]
         yield Finding(
@@ -332,7 +352,9 @@ def _clocks(clocks: Facts) -> Iterator[Finding]:
         found = f"ahead by {_duration(least)} to {_duration(most)}"
         effect = "none"
         if not agrees:
-            effect = "the trace brings them onto the host's clock" if clock == "device" else "calls lie beside their ops"
+            effect = (
+                "the trace brings them onto the host's clock" if clock == "device" else "calls lie beside their ops"
+            )
         if not consistent:
             found, effect = "no one offset fits all records", "work is drawn at wrong times"
         yield Finding(
@@ -462,7 +484,9 @@ def _limit(seen: Facts, facts: Facts) -> Iterator[Finding]:
     whole = came >= MATCHED * launches
     count = seen["buffers"]
     if came == 0:
-        yield Finding("limit", "the library takes buffers between flushes as it needs them", "no record came", "", UNKNOWN)
+        yield Finding(
+            "limit", "the library takes buffers between flushes as it needs them", "no record came", "", UNKNOWN
+        )
         return
     found = f"at least {_plural(count, 'buffer')}"
     if not whole:

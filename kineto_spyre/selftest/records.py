@@ -92,7 +92,9 @@ def mostly(found: Sequence[int] | None, fits: Callable[[int], bool]) -> bool:
 Fields = dict[str, int | None]
 
 
-def locate(records: Sequence[bytes], expected: dict[str, Sequence[int]], truth: Truth, known: set[int]) -> dict[str, Any]:
+def locate(
+    records: Sequence[bytes], expected: dict[str, Sequence[int]], truth: Truth, known: set[int]
+) -> dict[str, Any]:
     """Where the fields of one kind are: {"expected": offset, "found": offset or None} by field.
 
     known: the correlation ids of the other side (device work for calls, calls for device work).
@@ -116,9 +118,11 @@ def locate(records: Sequence[bytes], expected: dict[str, Sequence[int]], truth: 
         place(
             "end",
             8,
-            lambda seen: seen != begins
-            and mostly(seen, lambda v: near[0] <= v <= near[1])
-            and sum(a <= b for a, b in zip(begins, seen)) >= ENOUGH * length,
+            lambda seen: (
+                seen != begins
+                and mostly(seen, lambda v: near[0] <= v <= near[1])
+                and sum(a <= b for a, b in zip(begins, seen)) >= ENOUGH * length
+            ),
         )
     if known and length >= 2:
         place("correlation_id", 4, lambda seen: mostly_known(seen, known))
@@ -206,7 +210,9 @@ def read(records: Sequence[bytes], truth: Truth, layouts: list[dict[str, Any]]) 
         "bytes_expected": {layout["record"]: layout["bytes"] for layout in layouts},
         "fields": fields,
         "correlation": {
-            name: _joined(groups[name], fields.get(name, {}), known) for name in groups if name != "api" and groups[name]
+            name: _joined(groups[name], fields.get(name, {}), known)
+            for name in groups
+            if name != "api" and groups[name]
         },
         "threads": _threads(api, truth),
         "clocks": _clocks(groups, fields, api, truth),
@@ -241,7 +247,9 @@ def _calls(records: Sequence[bytes], fields: dict[str, Any], truth: Truth) -> li
         thread = fields["thread_id"]["expected"]
     calls = []
     for record in records:
-        call = {name: None if at is None else (values([record], at, _WIDTH[name]) or [0])[0] for name, at in offsets.items()}
+        call = {
+            name: None if at is None else (values([record], at, _WIDTH[name]) or [0])[0] for name, at in offsets.items()
+        }
         calls.append({**call, "id": call["correlation_id"] or 0, "thread": _one(record, thread)})
     return calls
 

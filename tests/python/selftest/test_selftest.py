@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 import pytest
+
 from kineto_spyre import _library
 from kineto_spyre.selftest import Outcome, cache
 from kineto_spyre.selftest._run import Result
