@@ -9,9 +9,9 @@ import sys
 
 SUMMARY = "find out, on a machine with a card, whether its libaiupti does what the profiler expects"
 DESCRIPTION = (
-    "Drives the machine's libaiupti in a process of its own, while PyTorch works on the device, and says for each thing "
-    "that the profiler expects what the library does, and what that means for traces. Takes less than a minute. What "
-    "was found is kept for the next sessions. Exit code: 0 traces lack nothing, 1 something costs a trace or the "
+    "Drives the machine's libaiupti in a process of its own, while PyTorch works on the device, and says for each "
+    "thing that the profiler expects what the library does, and what that means for traces. Takes less than a minute. "
+    "What was found is kept in the cache folder. Exit code: 0 traces lack nothing, 1 something costs a trace or the "
     "program something, 2 the usage was wrong, or there is no library or no device to test."
 )
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--report", metavar="FILE", help="write what was found as JSON; it holds no names, paths or addresses of yours"
     )
     parser.add_argument("--json", action="store_true", help="print that JSON in place of the table")
-    parser.add_argument("--no-cache", action="store_true", help="keep nothing for the next sessions")
+    parser.add_argument("--no-cache", action="store_true", help="keep nothing in the cache folder")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,6 +60,6 @@ def run(options: argparse.Namespace) -> int:
         except OSError as error:
             print(f"kineto-spyre selftest: {options.report} can't be written ({error.strerror}).", file=sys.stderr)
             return 2
-    if not options.no_cache and (trouble := cache.keep(outcome)):
-        print(f"kineto-spyre selftest: {trouble}", file=sys.stderr)
+    if not options.no_cache and (unkept := cache.keep(outcome)):
+        print(f"kineto-spyre selftest: {unkept}", file=sys.stderr)
     return 0 if outcome.sound else 1

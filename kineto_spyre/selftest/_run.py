@@ -71,14 +71,14 @@ def _one_process(
     )
     os.close(writing)
     step, call, done = "setup", None, False
-    limit = min(end, time.monotonic() + SETUP_S)
+    limit = [min(end, time.monotonic() + SETUP_S)]  # moved by each step
     try:
-        for line in _lines(reading, lambda: limit):
+        for line in _lines(reading, limit):
             if "step" in line:
                 step, call = line["step"], None
                 progress(step)
                 if step != "setup":
-                    limit = min(end, time.monotonic() + PROBE_S)
+                    limit[0] = min(end, time.monotonic() + PROBE_S)
             call = line.get("call", call)
             if "facts" in line:
                 result.facts[line["facts"]] = line["values"]
@@ -86,7 +86,7 @@ def _one_process(
                 result.troubles[line["trouble"]] = line["error"]
             result.unusable = line.get("unusable", result.unusable)
             done = done or "done" in line or "unusable" in line
-        hung = time.monotonic() >= limit
+        hung = time.monotonic() >= limit[0]
         if not hung and not done:
             child.wait(timeout=2)
     except subprocess.TimeoutExpired:
@@ -105,10 +105,10 @@ def _one_process(
     return step, {"how": "ended", "call": call}
 
 
-def _lines(reading: int, limit: Callable[[], float]) -> Any:
-    """The lines that come before the limit, which each of them may move; ends at the end of the pipe."""
+def _lines(reading: int, limit: list[float]) -> Any:
+    """The lines that come before limit[0], which the caller may move at each of them; ends at the end of the pipe."""
     kept = b""
-    while (left := limit() - time.monotonic()) > 0:
+    while (left := limit[0] - time.monotonic()) > 0:
         if not select.select([reading], [], [], left)[0]:
             return
         data = os.read(reading, 1 << 16)

@@ -1,7 +1,7 @@
 """What a selftest found, kept in the user's cache folder for the next sessions of the same library.
 
-One file a library, named by its path's digest. It is used only for a library of the same path and size; whatever else is
-wrong with it (another format, not JSON, not readable), it is as if it were not there. Nothing here raises.
+One file a library, named by its path's digest. It is used only for a library of the same path and size; whatever else
+is wrong with it (another format, not JSON, not readable), it is as if it were not there. Nothing here raises.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def keep(outcome: Outcome) -> str | None:
         os.replace(written.name, target)
     except OSError as error:
         return (
-            f"What was found can't be kept for the next sessions ({error.strerror}). Set XDG_CACHE_HOME to a folder that "
-            "can be written, or give --no-cache."
+            f"What was found can't be kept for the next sessions ({error.strerror}). Set XDG_CACHE_HOME to a folder "
+            "that can be written, or give --no-cache."
         )
     return None
 

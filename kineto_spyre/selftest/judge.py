@@ -1,7 +1,7 @@
 """From what the probes saw to what it means: pure functions over plain values, so they can be tested without a library.
 
-`judge(facts, died)` returns one Finding for each assumption, in the order in which a reader asks. `facts` holds what each
-probe returned, `died` how a probe ended that ended its process.
+`judge(facts, died)` returns one Finding for each assumption, in the order in which a reader asks. `facts` holds what
+each probe returned, `died` how a probe ended that ended its process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The probes: what is done with the library to find something out. Each returns plain values, and judges nothing.
 
-Each probe stands alone: it registers, enables and disables for itself, so that one that was left out because the library
-hung or crashed in it takes nothing from the others.
+Each probe stands alone: it registers, enables and disables for itself, so that one that was left out because the
+library hung or crashed in it takes nothing from the others.
 """
 
 from __future__ import annotations
@@ -345,7 +345,7 @@ def codes(driver: Driver) -> dict[str, Any]:
 
 
 def dropped(driver: Driver) -> dict[str, Any]:
-    """A few buffers that are too small for any record: whether that is counted, and whether reading resets the count."""
+    """Buffers that are too small for any record: whether that is counted, and whether reading resets the count."""
     driver.register()
     before = [driver.dropped() for _ in range(2)]
     driver.native.set_buffers(MIB, short_ones=3, short_bytes=64)

@@ -1,7 +1,8 @@
 """What the records of a session say: pure functions over bytes, with what the work is known to have been.
 
-Nothing of a record's layout is taken for granted but its first byte, the kind. Sizes come from the steps of the library's
-own iterator. A field is looked for where this build expects it, and, if what stands there can't be it, everywhere else.
+Nothing of a record's layout is taken for granted but its first byte, the kind. Sizes come from the steps of the
+library's own iterator. A field is looked for where this build expects it, and, if what stands there can't be it,
+everywhere else.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ class Truth:
 
     @property
     def begin(self) -> int:
-        return min(piece["begin"] for piece in self.pieces)
+        return min(int(piece["begin"]) for piece in self.pieces)
 
     @property
     def end(self) -> int:
-        return max(piece["end"] for piece in self.pieces)
+        return max(int(piece["end"]) for piece in self.pieces)
 
 
 def cut(content: bytes, steps: Sequence[Sequence[int]]) -> list[bytes]:
@@ -148,7 +149,7 @@ def operation_kinds(records: Sequence[bytes]) -> dict[int, int]:
 
 
 def stamps(records: Sequence[bytes], first: int | None, last: int | None) -> dict[str, Any]:
-    """Of the five cycle stamps: how many records have any, and how many bits the largest needs. {} without the fields."""
+    """Of the five cycle stamps: how many records have any, and how many bits the largest needs; {} without them."""
     if first is None or last is None:
         return {}
     seen = [values([r], o, 8) for r in records if len(r) >= last + 8 for o in range(first, last + 1, 8)]
@@ -162,8 +163,8 @@ def stamps(records: Sequence[bytes], first: int | None, last: int | None) -> dic
 def names(records: Sequence[bytes], offset: int | None, size: int) -> dict[str, int]:
     """Of the kernels' names, only whether they look like names: the names themselves stay here."""
     good = ended = 0
-    for record in records if offset is not None else ():
-        text = record[offset : offset + size]
+    for record in records:
+        text = b"" if offset is None else record[offset : offset + size]
         head = text.split(b"\0", 1)[0]
         ended += b"\0" in text
         good += bool(head) and all(32 <= byte < 127 for byte in head)
@@ -299,7 +300,7 @@ def _clocks(
         if at["start"] is None or at["end"] is None:
             continue
         for record in groups[name]:
-            span = tuple((values([record], at[field], 8) or [0])[0] for field in ("start", "end"))  # type: ignore[arg-type]
+            span = [(values([record], at[field] or 0, 8) or [0])[0] for field in ("start", "end")]
             launched = begun.get(_one(record, at["correlation_id"]) or 0)
             piece = next((p for p in truth.pieces if launched is not None and p["begin"] <= launched <= p["end"]), None)
             spans.append((span[0], span[1]))

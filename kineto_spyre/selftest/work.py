@@ -65,7 +65,7 @@ class _Worker:
 
 
 class Work:
-    """The device's first card, two threads, and tensors to work on. Raises what PyTorch raises if it has no such device."""
+    """The first card, two threads, and tensors to work on. Raises what PyTorch raises if it has no such device."""
 
     def __init__(self, backend: str) -> None:
         import torch
@@ -99,7 +99,8 @@ class Work:
         return self._host_in.to(self.device)
 
     def copy_out(self) -> torch.Tensor:
-        return self._for_copy.cpu()
+        copied: torch.Tensor = self._for_copy.cpu()
+        return copied
 
     def fill(self) -> None:
         self._for_set.zero_()

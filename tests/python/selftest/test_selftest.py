@@ -1,4 +1,4 @@
-"""`kineto-spyre selftest` on the emulated library, on one that hangs and on one that crashes; judging without a library."""
+"""`kineto-spyre selftest` on the emulated library, on one that hangs, on one that crashes; judging without any."""
 
 from __future__ import annotations
 
