@@ -38,6 +38,8 @@ __all__ = [
 ]
 
 DEFAULT_TORCH = "2.13.0"
+# What reads traces and prints reports: the commands and functions that need them import them, the package does not.
+PLAIN_DEPENDENCIES = ["msgspec>=0.19", "numpy>=1.26", "rich>=13"]
 
 
 def dynamic_metadata(settings: Mapping[str, Any], project: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def dynamic_metadata(settings: Mapping[str, Any], project: Mapping[str, Any]) ->
     directory = find_torch.torch_dir()
     version = find_torch.torch_version(directory) if directory else DEFAULT_TORCH
     major, minor, _ = version.split(".")
-    return {"dependencies": [f"torch =={major}.{minor}.*"]}
+    return {"dependencies": [f"torch =={major}.{minor}.*", *PLAIN_DEPENDENCIES]}
 
 
 def dynamic_wheel(settings: Mapping[str, Any]) -> dict[str, bool]:

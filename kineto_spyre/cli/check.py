@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from ..traces import Unreadable, check
-    from ..traces.reading import shown
+    from ..traces.json_text import shown
 
     watched = sys.stderr.isatty()
     reports: list[dict[str, Any]] = []
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _text(report: dict[str, Any]) -> Iterator[str]:
-    from ..traces.reading import shown
+    from ..traces.json_text import shown
 
     dialect = (
         "a Spyre's trace: the contract of its readers was checked too" if report["spyre"] else "not a Spyre's trace"

@@ -34,8 +34,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+from kineto_spyre.traces.json_text import Json, Unreadable, read_trace
 from kineto_spyre.traces.judging import Judge
-from kineto_spyre.traces.reading import Json, Unreadable, read_trace
 
 
 def _open(path: str) -> tuple[io.BufferedReader, io.BufferedReader | gzip.GzipFile]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kineto_spyre.cli import main
 from kineto_spyre.traces import check
-from kineto_spyre.traces.reading import Json, Unreadable, read_trace
+from kineto_spyre.traces.json_text import Json, Unreadable, read_trace
 
 
 def run(capsys, *arguments):

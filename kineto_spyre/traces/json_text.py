@@ -1,4 +1,9 @@
-"""Reading a JSON trace of any size event by event."""
+"""JSON text, value by value: the slow path of the reader, exact where the fast one only says no.
+
+It reads what strict JSON forbids and profilers write nevertheless (NaN, raw control characters, bytes that are not
+UTF-8), counts each, and says where a text stops being JSON. `blocks` uses it for what comes before and after the events
+and for a block that msgspec can't decode. No library does this: each stops at the first such byte.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +29,19 @@ class Json:
     CHUNK = 1 << 20
     LARGEST = 1 << 28  # characters of one value: no event of a trace is larger
 
-    def __init__(self, read: Callable[[int], bytes]) -> None:
+    def __init__(self, read: Callable[[int], bytes], start: bytes = b"", dropped: int = 0) -> None:
+        """`start`: what was read already. `dropped`: how many characters came before it."""
         self._read = read
         self._utf8 = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._decode = json.JSONDecoder(parse_constant=self._constant).raw_decode
         self.text = ""
         self.at = 0
-        self.dropped = 0  # characters before text[0]
+        self.dropped = dropped  # characters before text[0]
         self.bytes = 0
         self.done = False
         self.offences: Counter[str] = Counter()  # what strict JSON forbids
+        if start:
+            self._take(start)
 
     def _constant(self, word: str) -> float:
         self.offences[word] += 1
@@ -48,6 +56,9 @@ class Json:
                 raw = raw[3:]
         self.bytes += len(raw)
         self.done = not raw
+        self._take(raw)
+
+    def _take(self, raw: bytes) -> None:
         new = self._utf8.decode(raw, final=self.done)
         if not new.isascii():
             bad = len(_ESCAPED_BYTES.findall(new))
@@ -72,10 +83,10 @@ class Json:
 
     def expect(self, wanted: str) -> None:
         if self.peek() != wanted:
-            raise self._broken(f"{wanted!r} expected", self.at)
+            raise self.broken(f"{wanted!r} expected", self.at)
         self.at += 1
 
-    def _broken(self, what: str, at: int) -> Unreadable:
+    def broken(self, what: str, at: int) -> Unreadable:
         if self.done and at >= len(self.text):
             return Unreadable(
                 "is cut off: the file ends in the middle of the JSON text. Was the writer stopped, or the disk full?"
@@ -106,9 +117,9 @@ class Json:
                     self.offences["raw control characters"] += 1
                     self._decode = json.JSONDecoder(strict=False, parse_constant=self._constant).raw_decode
                 elif self.done:
-                    raise self._broken(error.msg, len(self.text) if self._cut(error) else error.pos) from None
+                    raise self.broken(error.msg, len(self.text) if self._cut(error) else error.pos) from None
                 elif not unfinished:
-                    raise self._broken(error.msg, error.pos) from None
+                    raise self.broken(error.msg, error.pos) from None
                 else:
                     self._more()
             except RecursionError:
@@ -131,36 +142,55 @@ class Json:
             return
         while True:
             yield self.value()
-            comma = _COMMA.match(self.text, self.at)
-            if comma and comma.end() < len(self.text):
-                self.at = comma.end()
-                continue
-            after = self.peek()
-            if may_be_open and not after:
-                return
-            if after == "]":
-                self.at += 1
-                return
-            self.expect(",")
-            if may_be_open and not self.peek():
+            if not self.another(may_be_open):
                 return
 
-    def keys(self) -> Iterator[str]:
-        """The keys of an object that comes next; whoever iterates takes each value before the next key."""
-        self.expect("{")
-        if self.peek() == "}":
+    def another(self, may_be_open: bool = False) -> bool:
+        """After an element of an array: whether one more follows. Takes the comma, or the bracket."""
+        comma = _COMMA.match(self.text, self.at)
+        if comma and comma.end() < len(self.text):
+            self.at = comma.end()
+            return True
+        after = self.peek()
+        if may_be_open and not after:
+            return False
+        if after == "]":
             self.at += 1
-            return
+            return False
+        self.expect(",")
+        return not (may_be_open and not self.peek())
+
+    def rest(self) -> tuple[bytes, int]:
+        """What was read and not taken, and how many characters came before it. This object is of no use after it."""
+        return self.text[self.at :].encode("utf-8", "surrogateescape") + self._utf8.getstate()[
+            0
+        ], self.dropped + self.at
+
+    def keys(self, inside: bool = False) -> Iterator[str]:
+        """The keys of an object that comes next; whoever iterates takes each value before the next key. `inside`: the
+        object has begun, and the value of a key of it was taken."""
+        if inside:
+            if self._closed():
+                return
+            self.expect(",")
+        else:
+            self.expect("{")
+            if self._closed():
+                return
         while True:
             if self.peek() != '"':
-                raise self._broken("a key in quotes expected", self.at)
+                raise self.broken("a key in quotes expected", self.at)
             key, _ = self.value()
             self.expect(":")
             yield key
-            if self.peek() == "}":
-                self.at += 1
+            if self._closed():
                 return
             self.expect(",")
+
+    def _closed(self) -> bool:
+        closed = self.peek() == "}"
+        self.at += closed
+        return closed
 
     def skip(self) -> None:
         """The next value, without holding it."""
@@ -215,7 +245,7 @@ def read_trace(source: Json, take: Callable[[Any, str], None], metadata: dict[st
         if not found:
             raise Unreadable("is JSON, but no trace: it has no traceEvents")
         if source.peek():
-            raise source._broken("the end of the file expected", source.at)
+            raise source.broken("the end of the file expected", source.at)
         return tail
     else:
         source.value()
