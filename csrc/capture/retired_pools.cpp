@@ -16,6 +16,7 @@ struct Place {
   union {
     std::shared_ptr<Pool> owner;  // control's
   };
+  bool left_by_parent = false;  // the place is taken for good
 };
 constinit std::array<Place, 64> places;
 
@@ -34,7 +35,7 @@ void add(const std::shared_ptr<Pool>& pool) noexcept {
 
 void sweep() noexcept {
   for (Place& place : places) {
-    if (!place.owner || place.owner->out() != 0) continue;
+    if (!place.owner || place.left_by_parent || place.owner->out() != 0) continue;
     place.pool.store(nullptr, std::memory_order_seq_cst);
     wait_for_callbacks();
     place.owner.reset();
@@ -51,7 +52,7 @@ Pool::Completion complete(uint8_t* buffer, size_t valid) noexcept {
 
 void collect(const std::function<void(const std::shared_ptr<Pool>&, uint32_t index, const Buffer&)>& visit) {
   for (Place& place : places) {
-    if (!place.owner) continue;
+    if (!place.owner || place.left_by_parent) continue;
     place.owner->collect_late([&](uint32_t index, const Buffer& buffer) { visit(place.owner, index, buffer); });
   }
 }
@@ -59,7 +60,7 @@ void collect(const std::function<void(const std::shared_ptr<Pool>&, uint32_t ind
 void forget_after_fork() noexcept {
   for (Place& place : places) {
     place.pool.store(nullptr, std::memory_order_relaxed);
-    std::construct_at(&place.owner);  // the old one is not destroyed: a borrower of this process may still write there
+    place.left_by_parent = place.owner != nullptr;  // not freed: a borrower of this process may still write there
   }
 }
 
