@@ -2,6 +2,7 @@
 
 #include <output_base.h>
 
+#include <algorithm>
 #include <new>
 
 #include "aiupti/cbid.h"
@@ -222,10 +223,13 @@ const std::string Activity::metadataJson() const {
   return std::move(json).members();
 }
 
-// Ranges nest, and one of several streams overlaps the others, so they stand on a track of their own, by a key that is not
-// `stream`: PyTorch makes a number of that one, HTA counts what has one as a kernel, and acelyzer checks overlaps by it.
+// Three readers look at `stream`, and this is what all of them can take. acelyzer -V finds overlaps by it, so ranges that
+// nest, or are of several streams, need values of their own; PyTorch makes a number of it; HTA does too, and takes all but
+// -1 for device work. So it is a text that says -1, with more zeros for each level and track. `track` is for people.
 const std::string Range::metadataJson() const {
   JsonObject json;
+  const auto zeros = static_cast<size_t>(std::max<int64_t>(0, track_.tid - 600)) * 16 + span_.level;
+  json.text("stream", '-' + std::string(zeros, '0') + '1');
   json.text("track", track_.name + ", level " + std::to_string(span_.level));
   return std::move(json).members();
 }

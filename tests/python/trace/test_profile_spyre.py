@@ -49,13 +49,14 @@ def test_a_range_does_not_break_exposed_metadata(x, exposed):
     assert len(rows) == len(prof.key_averages()) - 1  # "R" is a row of the host and one of the device
 
 
-def test_a_range_on_the_device_tells_its_track_and_no_stream(x, export):
+def test_a_range_on_the_device_tells_its_track_and_a_stream_that_is_none(x, export):
     with profile(activities=ACTIVITIES) as prof:
-        with record_function("R"):
+        with record_function("outer"), record_function("inner"):
             x @ x
-    [span] = export(prof).of("gpu_user_annotation")
-    assert span["args"]["track"] == "stream 1 ranges, level 1"
-    assert "stream" not in span["args"]
+    args = {span["name"]: span["args"] for span in export(prof).of("gpu_user_annotation")}
+    assert {one["track"] for one in args.values()} == {f"stream 1 ranges, level {level}" for level in (1, 2)}
+    assert [int(one["stream"]) for one in args.values()] == [-1, -1]
+    assert args["outer"]["stream"] != args["inner"]["stream"]
 
 
 @pytest.mark.parametrize(
