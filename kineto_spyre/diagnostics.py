@@ -113,7 +113,7 @@ def definitions() -> dict[str, Definition]:
     return {row.code: row for row in rows}
 
 
-def parse(found: Iterable[Mapping[str, Any]]) -> list[Diagnostic]:
+def parse(found: Iterable[Any]) -> list[Diagnostic]:
     """Diagnostics from the metadata of a trace, or from the C++ side.
 
     Args:

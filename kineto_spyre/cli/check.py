@@ -11,8 +11,8 @@ from typing import Any
 SUMMARY = "check a trace: is it whole, and can the tools that read it do so"
 DESCRIPTION = (
     "Judges traces (Chrome JSON, plain or gzip): overlaps, kernels before their launch, orphans, absurd times, "
-    "duplicates, missing links; for a Spyre's trace also what its readers need. Exit code: 0 no fault, 1 faults, 2 a "
-    "file can't be read as a trace."
+    "duplicates, missing links, and what the profiler says is missing; for a Spyre's trace also what its readers need. "
+    "Exit code: 0 no fault, 1 faults or an incomplete trace, 2 a file can't be read as a trace."
 )
 
 
@@ -45,14 +45,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _text(report: dict[str, Any]) -> Iterator[str]:
-    from ..traces.json_text import shown
+    from ..traces.json_text import printable, shown
 
     dialect = (
         "a Spyre's trace: the contract of its readers was checked too" if report["spyre"] else "not a Spyre's trace"
     )
-    yield f"{shown(report['trace'])[1:-1]}: {report['events']:,} events on {report['rows']} rows; {dialect}."
+    yield f"{shown(report['trace'])[1:-1]}: {report['events']:,} events on {report['tracks']} tracks; {dialect}."
     for finding in report["findings"]:
-        yield f"{finding['severity'].upper():5}  {finding['rule']}: {finding['count']:,} {finding['what']}"
+        how_often = "" if finding["rule"] == "incomplete" else f"{finding['count']:,} "  # a sentence that has its count
+        yield f"{finding['severity'].upper():5}  {finding['rule']}: {how_often}{printable(finding['what'])}"
         first = finding["first"]
         if first:
             named = shown(first["name"]) if first.get("name") is not None else "(no name)"
@@ -61,9 +62,10 @@ def _text(report: dict[str, Any]) -> Iterator[str]:
             )
             yield f"       first: {named}{', ' if rest else ''}{rest}"
         yield f"       means: {finding['means']}"
-        yield f"       do:    {finding['do']}"
+        yield f"       do:    {printable(finding['do'])}"
     faults = [finding["count"] for finding in report["findings"] if finding["severity"] == "fault"]
-    yield f"{len(faults)} kinds of fault, {sum(faults):,} in all." if faults else "Sound: no fault found."
+    kinds = "1 kind" if len(faults) == 1 else f"{len(faults)} kinds"
+    yield f"{kinds} of fault, {sum(faults):,} in all." if faults else "Sound: no fault found."
 
 
 def _progress_bar(done: float) -> None:

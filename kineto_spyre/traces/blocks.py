@@ -17,7 +17,7 @@ import codecs
 import json
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -37,6 +37,7 @@ _KEPT = {
     "displayTimeUnit",
     "traceName",
 }
+_NOT_TYPED = (msgspec.ValidationError, UnicodeEncodeError, RecursionError)  # what msgspec.convert raises
 _RAW = [field.encode_name for field in msgspec.structs.fields(Args) if field.type is msgspec.Raw]
 
 
@@ -60,12 +61,12 @@ class Blocks:
     def __init__(self, stream: Stream, block: int = BLOCK) -> None:
         self._stream = stream
         self._block = block
-        self._decode = msgspec.json.Decoder(list[Event]).decode
+        self._decode: Callable[[bytes], list[Any]] = msgspec.json.Decoder(list[Event]).decode
         self._characters = 0  # before the block that comes next
         self.metadata: dict[str, Any] = {}
         self.events = 0
         self.bytes = 0
-        self.tail = False  # whether a ] comes after traceEvents
+        self.bracket: tuple[str, Any] | None = None  # the first key after traceEvents with a ] in it, and its value
         self.offences: Counter[str] = Counter()  # what strict JSON forbids, with counts
 
     def _read(self, count: int) -> bytes:
@@ -123,7 +124,8 @@ class Blocks:
             source.skip()
             return
         value, text = source.value()
-        self.tail = self.tail or (after_events and "]" in text)
+        if after_events and self.bracket is None and "]" in text:
+            self.bracket = key, value
         if key in _KEPT:
             self.metadata[key] = value
 
@@ -138,8 +140,8 @@ class Blocks:
             if not source.another(may_be_open):
                 return source
         while True:
-            self.offences.update(source.offences)
             buffer, self._characters = source.rest()
+            self.offences.update(source.offences)
             limit, buffer = yield from self._fast(buffer)
             source = Json(self._read, buffer, self._characters)
             more = yield from self._slow(source, limit, may_be_open)
@@ -239,7 +241,7 @@ def understood(value: Any) -> tuple[Event | None, bool]:
     value = _with_raw(value)
     try:
         event = msgspec.convert(value, kind)
-    except (msgspec.ValidationError, RecursionError):
+    except _NOT_TYPED:
         event = None
     if event is not None and _in_range(event):
         return event, True
@@ -271,7 +273,7 @@ def _repaired(value: dict[str, Any]) -> Slice | None:
     plain = {key: value[key] for key in ("ph", "name", "ts", "dur", "pid", "tid") if key in value}
     try:
         event = msgspec.convert(plain, Slice)
-    except msgspec.ValidationError:
+    except _NOT_TYPED:
         return None
     if not _in_range(event):
         return None
@@ -289,6 +291,6 @@ def _repaired(value: dict[str, Any]) -> Slice | None:
 def _argument(field: msgspec.structs.FieldInfo, value: Any) -> Any:
     try:
         read = getattr(msgspec.convert({field.encode_name: value}, Args), field.name)
-    except (msgspec.ValidationError, RecursionError):
+    except _NOT_TYPED:
         return WRONG if field.default == ABSENT else field.default
     return read if type(read) is not int or abs(read) <= -WRONG - 1 else WRONG

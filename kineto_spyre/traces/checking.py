@@ -3,75 +3,69 @@
 It judges any Chrome trace that a profiler wrote (ours, another tool's, a CUDA run's), plain or gzip, and knows nothing
 of PyTorch.
 
-How a trace of any size fits into little memory
------------------------------------------------
-One pass over the file decodes one event at a time (`Json`) and keeps numbers only:
-
-    rows       (pid, tid) -> slices: start, duration, name, hash of the text, kind. Each 65,536 are a run, which is
-               sorted (nearly every row of a real trace is in order already) and packed: some 12 bytes a slice.
-    device     one entry a kernel, copy or memset: what joins it to its launch
-    launches   one entry a runtime or driver call
-    flows      one entry an arrow's end
-
-Then each row is swept once in the order of time, its runs merged on the way, with a stack of the slices that are open.
-Everything that needs two events (overlap, duplicate, launch and device work, the two ends of an arrow) is judged there
-or by joining columns part by part. Names are kept once each, and no more than `_NAMES` of them: an example can lack its
-name, never its place.
+The way through: `collecting` reads the file once, block by block, and keeps numbers only (`packed`), so that a trace of
+any size fits into little memory; `judging` joins and sweeps them; `contract` judges a Spyre's trace for its readers;
+`completeness` asks what the profiler itself says is missing. `rules` holds the words, `findings` the counts.
 
 Times are held in whole nanoseconds. A trace whose times have no fraction was rounded to microseconds: there, and where
 the times are so large that a double no longer resolves a nanosecond, overlaps and order are judged with that tolerance.
 
-Severity: a *fault* makes the trace wrong or a reader fail; a *note* is worth knowing. The contract of Spyre's readers
-(acelyzer, HTA, TensorBoard) is judged only for a trace of a Spyre.
+Severity: a *fault* makes the trace wrong, or incomplete, or a reader fail; a *note* is worth knowing.
 """
 
 from __future__ import annotations
 
-import gzip
-import io
 import os
-import zlib
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from kineto_spyre.traces.json_text import Json, Unreadable, read_trace
-from kineto_spyre.traces.judging import Judge
+from kineto_spyre.traces.collecting import Collected, Collecting
+from kineto_spyre.traces.completeness import missing
+from kineto_spyre.traces.contract import judge_contract
+from kineto_spyre.traces.judging import judge
+from kineto_spyre.traces.opening import opened
 
 
-def _open(path: str) -> tuple[io.BufferedReader, io.BufferedReader | gzip.GzipFile]:
-    """The file itself and what to read from: told from the content, since names can be wrong."""
-    if os.path.isdir(path):
-        raise Unreadable("is a directory: name the trace file in it (*.pt.trace.json, or .gz)")
-    try:
-        raw = open(path, "rb")
-        start = raw.peek(2)[:2]
-    except OSError as error:
-        raise Unreadable(f"can't be opened: {error.strerror or error}") from None
-    except ValueError as error:  # a NUL in the name
-        raise Unreadable(f"can't be opened: {error}") from None
-    return raw, gzip.GzipFile(fileobj=raw) if start == b"\x1f\x8b" else raw
+def check(path: str | os.PathLike[str], progress: Callable[[float], None] | None = None) -> dict[str, Any]:
+    """Judges one trace.
+
+    Args:
+        path: the file.
+        progress: called now and then with the part that has been read, 0 to 1.
+
+    Returns:
+        The report, as `kineto-spyre check --json` prints it.
+
+    Raises:
+        Unreadable: the file is no trace, or is cut off; the text says why.
+    """
+    with opened(path) as stream:
+        blocks = Collecting(stream)
+        collected = blocks.collect(lambda: progress(stream.progress) if progress is not None else None)
+    findings = collected.findings
+    if blocks.offences:
+        findings.say("not-strict-json", {"name": ", ".join(sorted(blocks.offences))}, sum(blocks.offences.values()))
+    judge(collected)
+    findings.incomplete = missing(blocks.metadata)
+    judge_contract(collected, blocks.metadata, blocks.bracket)
+    return _report(os.fspath(path), blocks, collected)
 
 
-def check(path: str, progress: Callable[[float], None] | None = None) -> dict[str, Any]:
-    """The report on one trace, as `--json` prints it. Raises `Unreadable` with a sentence."""
-    raw, stream = _open(path)
-    with raw:
-        size = os.fstat(raw.fileno()).st_size
-
-        def read(count: int) -> bytes:
-            try:
-                piece = stream.read(count)
-            except (gzip.BadGzipFile, zlib.error) as error:
-                raise Unreadable(f"is a broken gzip file ({error}). Copy it again from where it was written") from None
-            except EOFError:
-                raise Unreadable("is a gzip file that is cut off. Copy it again, or let its writer finish") from None
-            except OSError as error:
-                raise Unreadable(f"can't be read: {error.strerror or error}") from None
-            if progress and size:
-                progress(raw.tell() / size)
-            return piece
-
-        source, judge = Json(read), Judge()
-        tail = read_trace(source, judge.take, judge.metadata)
-        judge.finish(tail, source.offences)
-        return judge.report(path, source.bytes)
+def _report(trace: str, blocks: Collecting, collected: Collected) -> dict[str, Any]:
+    counts: Counter[str] = Counter()
+    for track in collected.tracks:
+        counts.update(track.counts)
+    told = collected.findings.told()
+    return {
+        "trace": trace,
+        "sound": not any(finding["severity"] == "fault" for finding in told),
+        "complete": not collected.findings.incomplete,
+        "bytes": blocks.bytes,
+        "events": blocks.events,
+        "tracks": sum(1 for track in collected.tracks if track.runs),
+        "devices": sorted(map(str, collected.device_pids)),
+        "spyre": collected.spyre,
+        "slices": {category or "(none)": count for category, count in sorted(counts.items())},
+        "findings": told,
+    }

@@ -16,6 +16,8 @@ from typing import Any
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _COMMA = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
+_NUMBER_GOES_ON = re.compile(r"\.|[eE][+-]?")
+_BAD_BYTES = "bytes that are not UTF-8"
 _ESCAPED_BYTES = re.compile(r"[\udc80-\udcff]")
 
 
@@ -63,7 +65,7 @@ class Json:
         if not new.isascii():
             bad = len(_ESCAPED_BYTES.findall(new))
             if bad:
-                self.offences["bytes that are not UTF-8"] += bad
+                self.offences[_BAD_BYTES] += bad
         self.dropped += self.at
         self.text = self.text[self.at :] + new
         self.at = 0
@@ -100,6 +102,7 @@ class Json:
         return (
             error.msg.startswith("Unterminated")
             or (error.msg.startswith("Invalid \\") and '"' not in rest)
+            or _NUMBER_GOES_ON.fullmatch(rest) is not None
             or any(word.startswith(rest) for word in ("true", "false", "null", "NaN", "-Infinity"))
         )
 
@@ -162,9 +165,10 @@ class Json:
 
     def rest(self) -> tuple[bytes, int]:
         """What was read and not taken, and how many characters came before it. This object is of no use after it."""
-        return self.text[self.at :].encode("utf-8", "surrogateescape") + self._utf8.getstate()[
-            0
-        ], self.dropped + self.at
+        left = self.text[self.at :]
+        self.offences[_BAD_BYTES] -= len(_ESCAPED_BYTES.findall(left))  # whoever reads on counts them
+        self.offences = +self.offences
+        return left.encode("utf-8", "surrogateescape") + self._utf8.getstate()[0], self.dropped + self.at
 
     def keys(self, inside: bool = False) -> Iterator[str]:
         """The keys of an object that comes next; whoever iterates takes each value before the next key. `inside`: the
@@ -205,56 +209,12 @@ class Json:
             self.value()
 
 
-_KEPT = {
-    "schemaVersion",
-    "deviceProperties",
-    "distributedInfo",
-    "kineto_spyre",
-    "baseTimeNanoseconds",
-    "displayTimeUnit",
-    "traceName",
-}
-
-
-def read_trace(source: Json, take: Callable[[Any, str], None], metadata: dict[str, Any]) -> bool:
-    """Gives each event to `take` and fills `metadata`. True if a ] comes after traceEvents."""
-    opening = source.peek()
-    if not opening:
-        raise Unreadable("is empty")
-    if opening == "[":
-        for number, (event, text) in enumerate(source.elements(may_be_open=True)):
-            if number == 0 and not (isinstance(event, dict) and "ph" in event):
-                raise Unreadable("is JSON, but no trace: the array's first element is not an event with a phase (ph)")
-            take(event, text)
-    elif opening == "{":
-        found = tail = False
-        for key in source.keys():
-            if key == "traceEvents":
-                if source.peek() != "[":
-                    raise Unreadable("is JSON, but no trace: traceEvents is not an array")
-                for event, text in source.elements():
-                    take(event, text)
-                found = True
-            elif found or key in _KEPT:
-                value, text = source.value()
-                tail = tail or (found and "]" in text)
-                if key in _KEPT:
-                    metadata[key] = value
-            else:
-                source.skip()
-        if not found:
-            raise Unreadable("is JSON, but no trace: it has no traceEvents")
-        if source.peek():
-            raise source.broken("the end of the file expected", source.at)
-        return tail
-    else:
-        source.value()
-        raise Unreadable("is JSON, but no trace: an object with traceEvents, or an array of events, was expected")
-    return False
+def printable(text: str) -> str:
+    """A text from a file, fit for a terminal: nothing in it can move the cursor or fail to be printed."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def shown(value: Any) -> str:
-    """A value from a file, fit for a terminal: nothing in it can move the cursor or fail to be printed."""
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:160])
+    """A value from a file, fit for a terminal, and not long."""
+    text = printable((value if isinstance(value, str) else json.dumps(value, default=str))[:160])
     return f'"{text}"' if isinstance(value, str) else text

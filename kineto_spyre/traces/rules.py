@@ -13,7 +13,7 @@ class Rule(NamedTuple):
 
 
 _RECORD = (
-    "Look at the profiler's own count of refused records; report the trace with this example to the tool that wrote it."
+    "Look at the profiler's own count of invalid records; report the trace with this example to the tool that wrote it."
 )
 _WRITER = "Report the trace with this example to the tool that wrote it."
 _EXPORT = (
@@ -59,11 +59,11 @@ RULES: dict[str, Rule] = {
         "A start time of 0, or a time of another clock: viewers zoom out until nothing else can be seen.",
         _RECORD,
     ),
-    "outside-window": Rule(
+    "out-of-window": Rule(
         True,
-        "device work more than a second outside the profiler's own window",
+        "device work more than a second before or after the profiler's own window",
         "It belongs to another session, or the device's clock was not aligned with the host's.",
-        "Check the clock alignment that the profiler reports; drop what was recorded outside the window.",
+        "Check the clock alignment that the profiler reports; leave out what was recorded before or after the window.",
     ),
     "long-kernel": Rule(
         False,
@@ -71,22 +71,22 @@ RULES: dict[str, Rule] = {
         "It may be true; it may be a clock that jumped.",
         "Compare with the wall time of the step that launched it.",
     ),
-    # Rows
+    # Tracks
     "device-overlap": Rule(
         True,
-        "pieces of device work that overlap on one row",
+        "pieces of device work that overlap on one track",
         "One stream does one thing at a time: at least one of the times is wrong, and viewers hide one of the two.",
-        "Sums over this row count the time twice. Look for a stream that was reused, or clocks of two devices mixed.",
+        "Sums over this track count the time twice. Look for a stream that was reused, or clocks of two devices mixed.",
     ),
-    "row-overlap": Rule(
+    "track-overlap": Rule(
         True,
-        "slices that start within another one on their row and end after it",
-        "Rows are drawn as nested calls: Perfetto hides such a slice, chrome://tracing prints it over the other.",
-        "If the slices come from several threads or streams, they need rows of their own. " + _WRITER,
+        "slices that start within another one on their track and end after it",
+        "Tracks are drawn as nested calls: Perfetto hides such a slice, chrome://tracing prints it over the other.",
+        "If the slices come from several threads or streams, they need tracks of their own. " + _WRITER,
     ),
     "estimate-overlap": Rule(
         False,
-        "Python frames or synchronisation spans that cross another slice on their row",
+        "Python frames or synchronisation spans that cross another slice on their track",
         "The profiler estimates where some of them begin or end; viewers hide or overprint such a slice.",
         "Nothing: no sum over ops or device work is concerned.",
     ),
@@ -107,7 +107,7 @@ RULES: dict[str, Rule] = {
         True,
         "pieces of device work whose launch is not in the trace",
         "No op gets this device time. HTA drops such kernels where there are two or more steps.",
-        "Launched before the window opened, or the launch was lost: see the profiler's lost and outside counts.",
+        "Launched before the window opened, or its record was dropped: see the findings on what is missing.",
     ),
     "unlinked": Rule(
         True,
@@ -124,7 +124,7 @@ RULES: dict[str, Rule] = {
     "launch-without-work": Rule(
         False,
         "launching calls whose device work is not in the trace",
-        "The work ended after the window closed, or its record was lost.",
+        "The work ended after the window closed, or its record was dropped.",
         "Synchronise the device before the profiler stops.",
     ),
     "missing-flow": Rule(
@@ -167,11 +167,11 @@ RULES: dict[str, Rule] = {
     "empty": Rule(
         False, "no slices in this trace", "Nothing was recorded.", "Was the profiler stopped before work ran?"
     ),
-    "lost": Rule(
-        False,
-        "records that the profiler itself says it lost or refused",
-        "Sums are too low.",
-        "See the metadata key kineto_spyre: larger buffers for lost records, a report for refused ones.",
+    "incomplete": Rule(
+        True,
+        "something that happened is missing from the trace",
+        "Sums and counts are too low, and what is missing can look like idle time.",
+        "Look at the metadata key kineto_spyre.",
     ),
     "counter-value": Rule(
         False, "counter events without a number", "Viewers show no curve, or stop.", "Counters take numbers only."
@@ -195,7 +195,7 @@ RULES: dict[str, Rule] = {
     "contract-process": Rule(
         True,
         "devices whose process is not a device index with a process_name and a process_labels",
-        "Rows have no name; an empty label stops acelyzer with an IndexError.",
+        "Tracks have no name; an empty label stops acelyzer with an IndexError.",
         _EXPORT,
     ),
     "contract-name": Rule(
@@ -213,7 +213,7 @@ RULES: dict[str, Rule] = {
     "contract-launch": Rule(
         True,
         "host events that share args.correlation with another one",
-        "HTA copies the device's rows once for each of them: its sums are too high.",
+        "HTA copies the device's events once for each of them: its sums are too high.",
         "Only the launching call may carry args.correlation.",
     ),
     "contract-stream": Rule(
@@ -222,11 +222,11 @@ RULES: dict[str, Rule] = {
         "HTA takes device work without it for host work, and loses step numbers at 0.",
         _EXPORT,
     ),
-    "contract-row": Rule(
+    "contract-track": Rule(
         True,
-        "values of args.stream that are on more than one row of a device",
+        "values of args.stream that are on more than one track of a device",
         "Overlap checks go by (pid, stream): acelyzer reports overlaps, and gives up beyond five.",
-        "One value of args.stream for each row.",
+        "One value of args.stream for each track.",
     ),
     "contract-device": Rule(
         True,
@@ -271,13 +271,13 @@ RULES: dict[str, Rule] = {
         True,
         "a ] after the end of traceEvents",
         "torch-tb-profiler looks for the last one in the file: its Trace view stays empty.",
-        "Metadata that holds a list belongs before traceEvents, or into a string without brackets.",
+        "Put what holds it before traceEvents, or leave the bracket out.",
     ),
     "contract-ranges": Rule(
         False,
         "ranges (gpu_user_annotation) that begin while another one of their device and stream is open",
         "acelyzer -V calls each of them an overlap, wherever they are drawn.",
-        "Give each row and level of ranges an args.stream of its own; a text, for HTA takes a number for work.",
+        "Give each track and level of ranges an args.stream of its own: a text, because HTA takes a number for work.",
     ),
     "contract-steps": Rule(
         False,

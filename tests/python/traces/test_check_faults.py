@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import Counter
 
 import pytest
 from hand_made import BASE, Trace, arrow, slice_
@@ -19,7 +20,10 @@ def report(tmp_path, trace):
 
 
 def found(report):
-    return {finding["rule"]: finding["count"] for finding in report["findings"]}
+    counts = Counter()
+    for finding in report["findings"]:
+        counts[finding["rule"]] += finding["count"]
+    return dict(counts)
 
 
 def test_a_sound_trace_has_no_finding(tmp_path):
@@ -51,7 +55,7 @@ def spoilt(rule, count=1, **also):
 def _(t):
     t.add({"ph": "X", "name": "no time", "pid": 1, "tid": 1, "dur": 1})
     t.add({"ph": "X", "name": "text as time", "pid": 1, "tid": 1, "dur": 1, "ts": "12"})
-    t.add({"ph": "X", "name": "no row", "dur": 1, "ts": 1})
+    t.add({"ph": "X", "name": "no track", "dur": 1, "ts": 1})
     t.add({"ph": "X", "name": "no duration", "pid": 1, "tid": 1, "ts": 1})
     t.add({"name": "no phase"}, "not an event")
 
@@ -83,7 +87,7 @@ def _(t):
     t.add(slice_("at zero", "cpu_op", 4321, 9, -BASE, 1.0))
 
 
-@spoilt("outside-window")
+@spoilt("out-of-window")
 def _(t):
     late = slice_("late", "kernel", 0, 1, 1_200_000.0, 1.0, correlation=104, stream=1, device=0)
     call = slice_("aiuLaunchControlBlocks", "privateuse1_runtime", 4321, 4322, 13.0, 1.0, correlation=104)
@@ -106,7 +110,7 @@ def _(t):
             event.update(tid=1, ts=BASE + 12.0)
 
 
-@spoilt("row-overlap")
+@spoilt("track-overlap")
 def _(t):
     t.add(slice_("crosses the op", "cpu_op", 4321, 4322, 20.0, 30.0))
 
@@ -187,7 +191,7 @@ def _(t):
     t.events = t.names
 
 
-@spoilt("lost", 5)
+@spoilt("incomplete", 5)
 def _(t):
     t.head["kineto_spyre"] = {"dropped": 3, "invalid": {"start 0": 2}}
 
@@ -241,7 +245,7 @@ def _(t):
     t.add(slice_("Memory (Release)", "gpu_memset", 0, 400, 50.0, 1.0, correlation=103, stream=400))
 
 
-@spoilt("contract-row")
+@spoilt("contract-track")
 def _(t):
     t.copy["args"]["stream"] = 1
 
@@ -288,7 +292,7 @@ def _(t):
         slice_("outer", "gpu_user_annotation", 0, 600, 10.0, 20.0),
         slice_("next", "gpu_user_annotation", 0, 600, 30.0, 5.0),
     )
-    t.add(slice_("inner, on another row", "gpu_user_annotation", 0, 601, 12.0, 3.0))
+    t.add(slice_("inner, on another track", "gpu_user_annotation", 0, 601, 12.0, 3.0))
     t.add(slice_("inner, with a stream of its own", "gpu_user_annotation", 0, 602, 12.0, 3.0, stream="level 2"))
 
 
@@ -332,12 +336,12 @@ def test_kernel_before_launch_names_the_launch(tmp_path):
     assert finding["first"]["launched"] == BASE + 2.0
 
 
-@pytest.mark.parametrize("rows, overlaps", [((1, 1), 1), ((1, 2), 0)])
-def test_kernels_overlap_on_one_stream_only(tmp_path, rows, overlaps):
+@pytest.mark.parametrize("tracks, overlaps", [((1, 1), 1), ((1, 2), 0)])
+def test_kernels_overlap_on_one_stream_only(tmp_path, tracks, overlaps):
     t = Trace()
     t.events = [*t.names, t.span]
-    for i, (row, ts) in enumerate(zip(rows, (0.0, 5.0))):
-        t.add(slice_(f"k{i}", "kernel", 0, row, ts, 10.0, correlation=200 + i, stream=row, device=0))
+    for i, (track, ts) in enumerate(zip(tracks, (0.0, 5.0))):
+        t.add(slice_(f"k{i}", "kernel", 0, track, ts, 10.0, correlation=200 + i, stream=track, device=0))
     assert found(report(tmp_path, t)).get("device-overlap", 0) == overlaps
 
 
@@ -348,9 +352,9 @@ def test_touching_and_nested_slices_are_no_overlap(tmp_path):
     assert found(report(tmp_path, t)) == {}
 
 
-def test_rows_out_of_order_and_longer_than_a_run_are_judged_alike(tmp_path, monkeypatch):
-    monkeypatch.setattr("kineto_spyre.traces.judging._RUN", 4)
-    monkeypatch.setattr("kineto_spyre.traces.judging._PART", 3)
+def test_tracks_out_of_order_and_longer_than_a_run_are_judged_alike(tmp_path, monkeypatch):
+    monkeypatch.setattr("kineto_spyre.traces.packed.RUN", 4)
+    monkeypatch.setattr("kineto_spyre.traces.judging.PART", 3)
     t = Trace()
     for i in (7, 3, 5, 1, 6, 2, 4, 0, 9, 8):
         t.add(slice_(f"k{i}", "kernel", 0, 1, 100.0 + 10 * i, 11.0, correlation=300 + i, stream=1, device=0))
@@ -388,7 +392,7 @@ def test_a_driver_call_may_share_its_launchs_correlation(tmp_path):
 
 
 def test_more_names_than_are_kept_lose_names_but_no_finding(tmp_path, monkeypatch):
-    monkeypatch.setattr("kineto_spyre.traces.judging._NAMES", 3)
+    monkeypatch.setattr("kineto_spyre.traces.collecting.NAMES", 3)
     t = Trace()
     t.kernel["ts"] = t.end["ts"] = BASE + 1.0
     (finding,) = report(tmp_path, t)["findings"]
