@@ -10,6 +10,7 @@ PIP_FLAGS ?=
 DEMO ?=
 PYTEST ?=
 RUNS ?= 10000000
+FUZZ_FLAGS ?=
 
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
@@ -22,7 +23,7 @@ export PYTHONSAFEPATH := 1
 SOURCES := $(shell find csrc kineto_spyre tools -type f ! -name '*.pyc' ! -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml README.md LICENSE
 
-.PHONY: demo screenshot test test-cpp test-python test-sanitizers test-cross fuzz lint docs bench clean
+.PHONY: demo screenshot apt test test-cpp test-python test-sanitizers test-cross fuzz lint docs bench clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -36,8 +37,12 @@ screenshot: $(VENV)/test.stamp
 
 test: test-cpp test-python
 
+# The Debian packages that the tests use, where they may be installed; else a line says which. Before anything is tested.
+apt:
+	@tools/install_apt.sh
+
 # The rooms without PyTorch, with their tests (CMakePresets.json says how).
-test-cpp: $(VENV)/tools.stamp
+test-cpp: $(VENV)/tools.stamp | apt
 	cmake --preset release
 	cmake --build --preset release
 	ctest --preset release
@@ -58,10 +63,10 @@ test-cross: $(VENV)/tools.stamp
 fuzz: $(VENV)/tools.stamp
 	cmake --preset fuzz && cmake --build --preset fuzz && mkdir -p build/corpus
 	build/fuzz/tests/fuzz/trace_fuzz -runs=$(RUNS) -max_len=2048 -entropic=0 -print_final_stats=1 \
-	  -artifact_prefix=build/ build/corpus
+	  -artifact_prefix=build/ $(FUZZ_FLAGS) build/corpus
 
 # Against the wheel that was built from the sdist and installed into .venv.
-test-python: $(VENV)/test.stamp
+test-python: $(VENV)/test.stamp | apt
 	$(BIN)/pytest $(PYTEST)
 
 lint: $(VENV)/lint.stamp
