@@ -1,8 +1,8 @@
 """The environment variables: what each means, and whether its value can be read.
 
 This is the only reader of them: sessions of the C++ side ask `settings` when they begin, and get the default and a
-diagnostic for a value that can't be read. `check` looks at all of them, so that `doctor` and `enable` can name a bad one
-before a session does.
+diagnostic for a value that can't be read. `check` looks at all of them, so that `doctor` and `enable` can name a bad
+one before a session does.
 """
 
 from __future__ import annotations
@@ -155,9 +155,7 @@ def settings() -> dict[str, Any]:
         if not text or known[name].fits(text):
             return text
         variable = known[name]
-        problems.append(
-            {"variable": name, "value": text, "expected": variable.values, "default": variable.default}
-        )
+        problems.append({"variable": name, "value": text, "expected": variable.values, "default": variable.default})
         return ""
 
     buffer, timeout = value("KINETO_SPYRE_BUFFER_MB"), value("KINETO_SPYRE_FLUSH_TIMEOUT_MS")

@@ -1,7 +1,7 @@
 """Drives a libaiupti for `kineto-spyre selftest`: what it does, unjudged. Meant for a process of its own.
 
-An outcome is (code, nanoseconds, value, number of the call). RuntimeError: the library lacks the function, or the loader
-refuses the file.
+An outcome is (code, nanoseconds, value, number of the call). RuntimeError: the library lacks the function, or the
+loader refuses the file.
 """
 
 from typing import TypedDict

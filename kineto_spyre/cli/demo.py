@@ -14,8 +14,8 @@ from .._notices import SpyreProfilerError
 if TYPE_CHECKING:
     import torch
 
-    from ..profiler import Session
     from .._workloads import Decoder, Vision
+    from ..profiler import Session
 
 
 class Progress:

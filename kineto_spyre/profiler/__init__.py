@@ -9,8 +9,8 @@
 >>> profiler.last_session().complete
 True
 
-`profile` is torch.profiler's with what a Spyre needs; the other names are torch.profiler's own. torch is imported when one
-of them is asked for, not before.
+`profile` is torch.profiler's with what a Spyre needs; the other names are torch.profiler's own. torch is imported when
+one of them is asked for, not before.
 """
 
 from __future__ import annotations

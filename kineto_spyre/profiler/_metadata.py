@@ -1,8 +1,8 @@
 """The user's own metadata of a trace, whatever is in it.
 
-Kineto writes metadata into the file as it is, but turns each backslash into a slash, so a value with an escape sequence is
-not JSON afterwards. So ours is kept here, and written into the finished file: behind its first brace, where a list in it
-does not disturb viewers that look for the last bracket of the events.
+Kineto writes metadata into the file as it is, but turns each backslash into a slash, so a value with an escape sequence
+is not JSON afterwards. So ours is kept here, and written into the finished file: behind its first brace, where a list
+in it does not disturb viewers that look for the last bracket of the events.
 """
 
 from __future__ import annotations

@@ -55,13 +55,15 @@ class profile(torch.profiler.profile):  # torch's name for it
     >>> prof.export_chrome_trace("trace.json")
 
     Beyond the stock class: one profile at a time, said in an exception; a second stop() does nothing;
-    toggle_collection_dynamic() works for PrivateUse1; a trace can be exported more than once; metadata may hold any text.
+    toggle_collection_dynamic() works for PrivateUse1; a trace can be exported more than once; metadata may hold any
+    text.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._user_metadata = UserMetadata()
         self._is_stopped = True
+        self._owner = 0  # the process that started it
         self._exported: str | None = None  # the first file that this recording was written to
         self._torch_adds_metadata = False
 
@@ -162,8 +164,8 @@ class profile(torch.profiler.profile):  # torch's name for it
         _require_writable(path)
         if use_python_export:
             _notices.warn(
-                "PyTorch's Python exporter writes neither the names of the device's tracks nor kineto_spyre's metadata. "
-                "Leave use_python_export out to have them."
+                "PyTorch's Python exporter writes neither the names of the device's tracks nor kineto_spyre's "
+                "metadata. Leave use_python_export out to have them."
             )
             super().export_chrome_trace(path, use_python_export=True)
             return
@@ -185,7 +187,8 @@ class profile(torch.profiler.profile):  # torch's name for it
         assert self._exported is not None
         if not os.path.isfile(self._exported):
             raise SpyreProfilerError(
-                f"This trace was exported to {self._exported}, which is gone, and PyTorch keeps no copy of it. Profile again."
+                f"This trace was exported to {self._exported}, which is gone, and PyTorch keeps no copy of it. "
+                "Profile again."
             )
         if os.path.abspath(path) != self._exported:
             _copy(self._exported, path)

@@ -1,4 +1,4 @@
-"""`profile_spyre`: a profile with the activities and the checks that a Spyre needs. Imports no torch until it is called."""
+"""`profile_spyre`: a profile with the activities and the checks that a Spyre needs. Imports no torch until called."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ._status import is_available, status
 
 if TYPE_CHECKING:
     from torch._C._profiler import _ExperimentalConfig
-    from torch.profiler import ProfilerAction, ProfilerActivity, _ITraceObserver
+    from torch.profiler import ProfilerAction, ProfilerActivity
+    from torch.profiler.profiler import _ITraceObserver
 
     from ._profile import profile
 
@@ -36,8 +37,8 @@ def profile_spyre(
     execution_trace_observer: _ITraceObserver | None = None,
     **kwargs: Any,
 ) -> profile:
-    """`torch.profiler.profile` as a Spyre needs it: CPU and PrivateUse1, shapes recorded, and the device waited for before
-    each recording ends, so that the trace holds the end of all work.
+    """`torch.profiler.profile` as a Spyre needs it: CPU and PrivateUse1, shapes recorded, and the device waited for
+    before each recording ends, so that the trace holds the end of all work.
 
     >>> with kineto_spyre.profile_spyre() as prof:
     ...     y = x @ x

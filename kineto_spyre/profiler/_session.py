@@ -11,7 +11,7 @@ from ..diagnostics import Diagnostic, is_complete, parse
 from ._extension import extension
 
 Category = Literal["kernel", "memcpy", "memset", "memory", "runtime", "driver", "prepare"]
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,8 @@ def _registration_problems(told: dict[str, Any]) -> list[str]:
     problems = []
     if told["factory"] == "other":
         problems.append(
-            "Another plugin, not kineto_spyre, holds PyTorch's one place for a PrivateUse1 profiler: traces hold what it "
-            "records, and last_session() tells nothing. Set KINETO_SPYRE_OVERRIDE=1, or call "
+            "Another plugin, not kineto_spyre, holds PyTorch's one place for a PrivateUse1 profiler: traces hold what "
+            "it records, and last_session() tells nothing. Set KINETO_SPYRE_OVERRIDE=1, or call "
             "kineto_spyre.enable(override=True) before the first profile, to use kineto_spyre's instead."
         )
     elif told["factory"] == "none":

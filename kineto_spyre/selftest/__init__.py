@@ -6,7 +6,7 @@ judges what it saw (`judge`); and keeps it for the next sessions (`cache`). `kin
     work      work on the device, through PyTorch
     probes    what is done with the library to find something out, in the child process (_child)
     records   what the records' bytes say, whatever their layout
-    judge     from what was seen to what it means
+    judge     from what was seen to what it means (judge_session: of a session; finding: one result)
     cache     what is kept for the next sessions
     report    the table, and the JSON for a report
 

@@ -1,37 +1,21 @@
 """From what the probes saw to what it means: pure functions over plain values, so they can be tested without a library.
 
 `judge(facts, died)` returns one Finding for each assumption, in the order in which a reader asks. `facts` holds what
-each probe returned, `died` how a probe ended that ended its process.
+each probe returned, `died` how a probe ended that ended its process. Here are the rules for all probes but `session`,
+which has the most to say and a file of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
-Facts = dict[str, Any]
+from .finding import COSTS, EXPECTED, HANDLED, MATCHED, UNKNOWN, Facts, Finding, duration, plural
+from .judge_session import session
 
-EXPECTED = "as expected"  # the library does what the plugin expects
-HANDLED = "handled"  # it does not, and a trace is whole all the same
-COSTS = "costs"  # a trace lacks something, or says something wrong, or the program becomes slow
-UNKNOWN = "not found out"
+__all__ = ["COSTS", "EXPECTED", "HANDLED", "UNKNOWN", "Finding", "judge", "variations"]
 
-LATE_FLUSH_NS = 5_000_000_000  # KINETO_SPYRE_FLUSH_TIMEOUT_MS by default
 DEAR_NS = 100_000  # a launch that costs so much more with a library open is slow
-MATCHED = 0.9
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One assumption of the plugin, and what this library does."""
-
-    key: str
-    assumption: str
-    found: str
-    effect: str
-    state: str
-    variation: str = ""  # its name, if this is one that the emulated library can be asked for
 
 
 def judge(facts: Facts, died: dict[str, dict[str, Any]] | None = None) -> list[Finding]:
@@ -63,17 +47,6 @@ def _death(probe: str, how: dict[str, Any]) -> Finding:
         if call != "aiuptiFlushAllActivities":
             effect = "a profiled program may hang there too; report it to the SDK's makers"
     return Finding(f"died.{probe}", _ABOUT[probe], found, effect, COSTS)
-
-
-def _plural(count: int, one: str, many: str = "") -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def _duration(ns: float) -> str:
-    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
-        if abs(ns) >= size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns:.0f} ns"
 
 
 def _unopened(seen: Facts, facts: Facts) -> Iterator[Finding]:
@@ -109,7 +82,7 @@ def _cost(seen: Facts, facts: Facts) -> Iterator[Finding]:
     base = facts.get("unopened", {}).get("ns_a_launch", seen["opened"])
     steps = {name: seen[name] - base for name in ("opened", "enabled", "disabled")}
     dear = [name for name in ("opened", "disabled") if steps[name] > DEAR_NS]
-    found = f"{_duration(base)} a launch; " + ", ".join(f"{name} {_duration(seen[name])}" for name in steps)
+    found = f"{duration(base)} a launch; " + ", ".join(f"{name} {duration(seen[name])}" for name in steps)
     yield Finding(
         "cost",
         "an open library costs little while nothing is enabled",
@@ -119,296 +92,13 @@ def _cost(seen: Facts, facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _session(seen: Facts, facts: Facts) -> Iterator[Finding]:
-    yield from _codes_of_session(seen["codes"])
-    yield from _flush(seen)
-    yield from _iterator(seen["end"])
-    yield from _sizes(seen)
-    yield from _fields(seen)
-    yield from _threads(seen)
-    yield from _correlation(seen)
-    yield from _clocks(seen["clocks"])
-    yield from _operations(seen)
-
-
-def _codes_of_session(codes: Facts) -> Iterator[Finding]:
-    wanted = {
-        "1": "compute",
-        "2": "memset",
-        "3": "memory",
-        "4": "memcpy",
-        "5": "memcpy2",
-        "6": "runtime",
-        "7": "driver",
-    }
-    failed = {wanted[str(kind)]: code for kind, code in codes["enable"].items() if code != 0 and str(kind) in wanted}
-    others = [str(kind) for kind, code in codes["enable"].items() if code != 0 and str(kind) not in wanted]
-    failed_off = [str(kind) for kind, code in codes["disable"].items() if code != 0]
-    text = "all succeed" if not failed else ", ".join(f"{kind} gives code {code}" for kind, code in failed.items())
-    if others:
-        text += f"; kinds that the plugin never enables and that fail: {', '.join(others)}"
-    yield Finding(
-        "enable",
-        "the kinds that the plugin records can be enabled",
-        text,
-        "none" if not failed else "traces have none of these",
-        COSTS if failed else EXPECTED,
-    )
-    yield Finding(
-        "disable",
-        "disabling an enabled kind succeeds",
-        "it does" if not failed_off else f"kinds that fail: {', '.join(failed_off)}",
-        "none" if not failed_off else "the library goes on recording after a session",
-        COSTS if failed_off else EXPECTED,
-    )
-    if codes["register"] or codes["flush"]:
-        yield Finding(
-            "calls",
-            "registering callbacks and flushing succeed",
-            f"code {codes['register']} and code {codes['flush']}",
-            "traces may have no device activity",
-            COSTS,
-        )
-
-
-def _flush(seen: Facts) -> Iterator[Finding]:
-    buffers = seen["buffers"]
-    late = buffers["completed_after_flush_returned"]
-    slow = seen["flush_ns"] > LATE_FLUSH_NS
-    found = f"it took {_duration(seen['flush_ns'])}"
-    found += f", and {_plural(late, 'buffer')} came after it" if late else ", and no buffer came after it"
-    yield Finding(
-        "flush",
-        "a flush returns once all buffers are back",
-        found,
-        "records that come late are missing"
-        if late
-        else "a session waits no longer than its timeout"
-        if slow
-        else "none",
-        COSTS if late or slow else EXPECTED,
-    )
-    # A flush that fails, or gives nothing back, tells nothing of rotation.
-    rotates = buffers["out_after_flush"] > 0 and buffers["completed_in_all"] > 0 and seen["codes"]["flush"] == 0
-    kept = buffers["still_out"]
-    found = "no buffer is out after a flush"
-    if buffers["out_after_flush"] and not rotates:
-        found = f"{_plural(buffers['out_after_flush'], 'buffer')} stayed out"
-    if rotates:
-        found = "a flush takes the next buffer at once"
-        if kept:
-            found += f"; {_plural(kept, 'buffer')} stayed out after the session"
-    yield Finding(
-        "rotation",
-        "after a flush the library holds no buffer",
-        found,
-        "a buffer lent in one session may come back in the next; the window sorts its records" if rotates else "none",
-        HANDLED if rotates else UNKNOWN if buffers["out_after_flush"] else EXPECTED,
-        "rotate_at_flush" if rotates else "",
-    )
-    odd = buffers["twice_or_unknown"] + buffers["valid_beyond_size"]
-    if odd:
-        yield Finding(
-            "buffers",
-            "a buffer comes back once, with no more in it than it holds",
-            f"{_plural(buffers['twice_or_unknown'], 'buffer')} came back that was not lent; "
-            f"{_plural(buffers['valid_beyond_size'], 'buffer')} came back too full",
-            "the plugin counts and leaves them out",
-            COSTS,
-        )
-
-
-def _iterator(end: Facts) -> Iterator[Finding]:
-    if not end["buffers"]:
-        yield Finding("end", "the iterator ends with a code", "no buffer came back", "traces are empty", COSTS)
-        return
-    known = sorted(int(code) for code in end["codes"])
-    clean = end["whole"] == end["buffers"] and end["same_again"] == end["buffers"]
-    shown = ", ".join(map(str, known))
-    usual = known == [3]
-    found = f"code {shown}" if len(known) == 1 else f"codes {shown}"
-    found += ", the record is null" if end["null"] == end["buffers"] else ", the record is not null"
-    if not clean:
-        found += "; a step left the buffer, or a second run differs"
-    yield Finding(
-        "end",
-        "iterating ends with a result that is not success, and begins anew after that",
-        found,
-        "none" if clean else "records of a buffer may be missing; the trace counts them as invalid",
-        COSTS if not clean else EXPECTED if usual else HANDLED,
-        "" if usual else f"end_code={known[0]}" if len(known) == 1 else "",
-    )
-
-
-def _sizes(seen: Facts) -> Iterator[Finding]:
-    expected, layouts = seen["bytes_expected"], {"memcpy2": "memcpy", "runtime": "api", "driver": "api"}
-    for kind, counts in seen["sizes"].items():
-        layout = layouts.get(kind, kind)
-        built = expected.get(layout)
-        found = sorted(int(size) for size in counts)
-        shown = " and ".join(f"{size:,}" for size in found) + " bytes"
-        if built is None:
-            yield Finding(f"size.{kind}", f"records of {kind} are not read", shown, "none", EXPECTED)
-            continue
-        state, effect, variation = EXPECTED, "none", ""
-        if found != [built]:
-            state, effect = HANDLED, "what follows the fields that are known is not read"
-            if layout == "api" and found == [built + 256]:
-                variation = "attributes"
-            if layout in ("compute", "memcpy") and found == [built - 40]:
-                effect, variation = "traces have no cycle stamps", "short_compute" if layout == "compute" else ""
-            elif found[0] < built:
-                state, effect = COSTS, "these records are not read; build with the SDK's header (LIBAIUPTI_INSTALL_DIR)"
-        yield Finding(f"size.{kind}", f"a record of {kind} has {built} bytes", shown, effect, state, variation)
-
-
-def _fields(seen: Facts) -> Iterator[Finding]:
-    for layout, fields in seen["fields"].items():
-        moved = {n: f["found"] for n, f in fields.items() if f["found"] is not None and f["found"] != f["expected"]}
-        gone = [n for n, f in fields.items() if f["found"] is None and n != "thread_id"]
-        if layout == "api" and _null_threads(seen):
-            moved.pop("thread_id", None)
-        text = "where they are expected"
-        if moved or gone:
-            text = ", ".join(f"{n} at byte {at} (expected {fields[n]['expected']})" for n, at in moved.items())
-            text += ("; " if moved and gone else "") + (f"not found: {', '.join(gone)}" if gone else "")
-        yield Finding(
-            f"fields.{layout}",
-            f"the fields of {layout} records are where this build expects them",
-            text,
-            "these fields are read wrongly; build with the SDK's header (LIBAIUPTI_INSTALL_DIR)"
-            if moved
-            else "what they say may be wrong"
-            if gone
-            else "none",
-            COSTS if moved else UNKNOWN if gone else EXPECTED,
-            "api_field_order" if layout == "api" and moved else "",
-        )
-    names = seen["names"]
-    good = names["records"] > 0 and names["readable"] == names["terminated"] == names["records"]
-    if names["records"]:
-        yield Finding(
-            "names",
-            "a kernel's name is readable, and ends within its 128 bytes",
-            "it is" if good else f"{names['readable']} of {names['records']} are",
-            "none" if good else "kernels have wrong names",
-            EXPECTED if good else COSTS,
-        )
-
-
-def _null_threads(seen: Facts) -> bool:
-    threads = seen["threads"]
-    return bool(threads["calls"]) and threads["zero"] + threads["without"] >= MATCHED * threads["calls"]
-
-
-def _threads(seen: Facts) -> Iterator[Finding]:
-    threads = seen["threads"]
-    if not threads["calls"]:
-        yield Finding(
-            "threads", "calls name the thread that made them", "no call was recorded", "no op has work", UNKNOWN
-        )
-        return
-    right = threads["right"] >= MATCHED * threads["calls"]
-    null = _null_threads(seen)
-    found = f"{threads['right']} of {threads['calls']} do"
-    yield Finding(
-        "threads",
-        "calls name the thread that runs the op",
-        "they name none" if null else found,
-        "none" if right else "work is joined to ops by time, and only where one thread has an op open",
-        EXPECTED if right else COSTS,
-        "null_thread_ids" if null else "",
-    )
-
-
-def _correlation(seen: Facts) -> Iterator[Finding]:
-    what = {"compute": "launches", "memcpy": "copies", "memset": "fills", "memory": "allocations"}
-    for layout, word in what.items():
-        joined = seen["correlation"].get(layout)
-        if joined is None:
-            yield Finding(
-                f"correlation.{layout}", f"{word} are recorded", "no record came", "traces have none", UNKNOWN
-            )
-            continue
-        good = joined["of_a_call"] >= MATCHED * joined["records"]
-        yield Finding(
-            f"correlation.{layout}",
-            f"{word} have the correlation id of their call",
-            f"{joined['of_a_call']} of {joined['records']} do",
-            "none" if good else f"{word} have no arrow and no op",
-            EXPECTED if good else COSTS,
-        )
-
-
-def _clocks(clocks: Facts) -> Iterator[Finding]:
-    for clock, word, slack in (("host", "calls", 1_000_000), ("device", "device work", 1_000)):
-        bounds = clocks[clock]
-        if bounds is None:
-            yield Finding(f"clock.{clock}", f"times of {word} are the host's", "no times were found", "none", UNKNOWN)
-            continue
-        least, most = bounds["least_ns"], bounds["most_ns"]
-        agrees = least - slack <= 0 <= most + slack
-        consistent = least - slack <= most
-        found = f"ahead by {_duration(least)} to {_duration(most)}"
-        effect = "none"
-        if not agrees:
-            effect = (
-                "the trace brings them onto the host's clock" if clock == "device" else "calls lie beside their ops"
-            )
-        if not consistent:
-            found, effect = "no one offset fits all records", "work is drawn at wrong times"
-        yield Finding(
-            f"clock.{clock}",
-            f"times of {word} are the host's (CLOCK_REALTIME)",
-            "they are" if agrees and consistent else found,
-            effect,
-            EXPECTED if agrees and consistent else HANDLED if consistent and clock == "device" else COSTS,
-        )
-
-
-def _operations(seen: Facts) -> Iterator[Finding]:
-    kinds = {int(kind): count for kind, count in seen["operation_kinds"].items()}
-    if not kinds:
-        return
-    prepare, others = kinds.get(1, 0), {k: n for k, n in kinds.items() if k not in (1, 2)}
-    yield Finding(
-        "prepare",
-        "compute records are of execution",
-        f"{_plural(prepare, 'record')} of preparation too" if prepare else "they are",
-        "shown on request, and never counted as kernels" if prepare else "none",
-        HANDLED if prepare else EXPECTED,
-        "prepare" if prepare else "",
-    )
-    if others:
-        shown = ", ".join(f"{kind} ({count:,})" for kind, count in sorted(others.items()))
-        yield Finding(
-            "operations",
-            "operation kinds are prepare (1) and execute (2)",
-            f"others: {shown}",
-            "probably DMI and DMO: shown as copies if the header that this was built with names them",
-            HANDLED,
-            "dmi_dmo",
-        )
-    for layout in ("compute", "memcpy"):
-        stamps = seen["stamps"].get(layout)
-        if stamps and stamps["records"]:
-            bits = f", of {stamps['bits']} bits" if stamps["with_stamps"] else ""
-            yield Finding(
-                f"stamps.{layout}",
-                f"cycle stamps of {layout} records may be zero, and wrap at 32 bits",
-                f"{stamps['with_stamps']} of {stamps['records']} records have some{bits}",
-                "none",
-                EXPECTED if stamps["bits"] <= 32 else HANDLED,
-            )
-
-
 def _again(seen: Facts, facts: Facts) -> Iterator[Finding]:
     second = seen["sessions"][1].get("compute", 0)
     whole = second >= seen["launches"]
     yield Finding(
         "again",
         "a second session records what the first one did",
-        f"{_plural(second, 'kernel')} of {seen['launches']}",
+        f"{plural(second, 'kernel')} of {seen['launches']}",
         "none" if whole else "later sessions of a process lack records",
         EXPECTED if whole else COSTS,
     )
@@ -416,7 +106,7 @@ def _again(seen: Facts, facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "outlives",
             "a buffer belongs to the session that lent it",
-            f"{_plural(seen['filled_from_before'], 'buffer')} lent in one session came back in the next",
+            f"{plural(seen['filled_from_before'], 'buffer')} lent in one session came back in the next",
             "it belongs to the later session; the window sorts its records",
             HANDLED,
             "rotate_at_flush",
@@ -429,7 +119,7 @@ def _order(seen: Facts, facts: Facts) -> Iterator[Finding]:
         yield Finding("order", "buffers come back in the order in which they were lent", "too few buffers", "", UNKNOWN)
         return
     apart = shared == 0
-    found = "they do" if not swapped else f"{_plural(swapped, 'buffer')} of {seen['buffers']} did not"
+    found = "they do" if not swapped else f"{plural(swapped, 'buffer')} of {seen['buffers']} did not"
     yield Finding(
         "order",
         "buffers come back in the order in which they were lent",
@@ -488,15 +178,15 @@ def _limit(seen: Facts, facts: Facts) -> Iterator[Finding]:
             "limit", "the library takes buffers between flushes as it needs them", "no record came", "", UNKNOWN
         )
         return
-    found = f"at least {_plural(count, 'buffer')}"
+    found = f"at least {plural(count, 'buffer')}"
     if not whole:
-        found = f"{_plural(count, 'buffer')}, then no more: {came:,} of {launches:,} kernels came"
-        found += f", {_plural(seen['dropped'][1], 'record')} counted as dropped" if seen["dropped"][1] else ""
+        found = f"{plural(count, 'buffer')}, then no more: {came:,} of {launches:,} kernels came"
+        found += f", {plural(seen['dropped'][1], 'record')} counted as dropped" if seen["dropped"][1] else ""
     yield Finding(
         "limit",
         "the library takes buffers between flushes as it needs them",
         found,
-        "none" if whole else f"a session holds {_plural(count, 'buffer')} of 32 MiB; profile fewer steps at a time",
+        "none" if whole else f"a session holds {plural(count, 'buffer')} of 32 MiB; profile fewer steps at a time",
         EXPECTED if whole else COSTS,
         "" if whole else f"buffer_limit={count}",
     )
@@ -516,7 +206,7 @@ def _quiet(seen: Facts, facts: Facts) -> Iterator[Finding]:
     yield Finding(
         "quiet",
         "with everything disabled nothing is recorded",
-        "nothing is" if not still else f"{_plural(still, 'callback')} came",
+        "nothing is" if not still else f"{plural(still, 'callback')} came",
         "none" if not still else "the program stays slow after a session",
         COSTS if still else EXPECTED,
     )
@@ -540,11 +230,11 @@ def _dropped(seen: Facts, facts: Facts) -> Iterator[Finding]:
     missing = seen["launches"] - seen["records"].get("compute", 0)
     if first:
         resets = second < first
-        found = f"{_plural(first, 'record')}; reading " + ("resets the count" if resets else "leaves the count")
+        found = f"{plural(first, 'record')}; reading " + ("resets the count" if resets else "leaves the count")
         yield Finding("dropped", name, found, "none", EXPECTED)
     elif missing > 0:
         yield Finding(
-            "dropped", name, f"{_plural(missing, 'record')} went missing uncounted", "a loss may go unnoticed", COSTS
+            "dropped", name, f"{plural(missing, 'record')} went missing uncounted", "a loss may go unnoticed", COSTS
         )
     else:
         yield Finding("dropped", name, "nothing could be made to be dropped", "none", UNKNOWN)
@@ -554,7 +244,7 @@ Rule = Callable[[Facts, Facts], Iterator[Finding]]
 _RULES: tuple[tuple[str, Rule], ...] = (
     ("unopened", _unopened),
     ("cost", _cost),
-    ("session", _session),
+    ("session", session),
     ("again", _again),
     ("order", _order),
     ("disable_first", _disable_first),
