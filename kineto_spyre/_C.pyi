@@ -20,11 +20,11 @@ def set_libraries(runtime: str, candidates: list[str]) -> bool:
     """
 
 def set_warning_handler(handler: Callable[[str], None] | None) -> None:
-    """Called once after a session's trace was processed, if there is something that the user must know: with a JSON array
-    of objects with code, count and details."""
+    """Called once after a session's trace was processed, if there is something that the user must know: with a JSON
+    array of objects with code, count and details."""
 
 def set_settings_provider(provider: Callable[[], dict[str, Any]] | None) -> None:
-    """Called when a session begins; returns what kineto_spyre._environment.settings() does."""
+    """Called when a session begins; returns what kineto_spyre.profiler._extension.session_settings() does."""
 
 def set_recording(on: bool) -> None:
     """Turns the recording of the running session off and on. Nothing happens without one."""
@@ -38,4 +38,5 @@ def status_json() -> str:
     activity_bytes)."""
 
 def last_session_json() -> str:
-    """A JSON object, or "" before the first session: the trace's `kineto_spyre` metadata (docs/reference/metadata.md)."""
+    """A JSON object, or "" before the first session: the trace's `kineto_spyre` metadata
+    (docs/reference/metadata.md)."""

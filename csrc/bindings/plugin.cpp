@@ -66,6 +66,8 @@ Settings settings_from(const py::dict& read) {
   settings.flush_timeout_ms = read["flush_timeout_ms"].cast<int64_t>();
   settings.buffer_mib = read["buffer_mib"].cast<std::optional<double>>();
   settings.named_library = read["named_library"].cast<std::string>();
+  settings.device_asked = read["device_asked"].cast<bool>();
+  settings.flush_only_before_disable = read["flush_only_before_disable"].cast<std::vector<std::string>>();
   for (const py::handle& problem : read["problems"]) {
     JsonObject details;
     for (const auto& [key, value] : problem.cast<std::map<std::string, std::string>>()) details.text(key, value);

@@ -29,6 +29,7 @@ struct End {
   decltype(aiupti::Library::flush_all) flush_all;
   decltype(aiupti::Library::disable) disable;
   std::vector<WantedKind> kinds;
+  bool flush_again;
 
   std::mutex mutex;  // guards the rest
   std::condition_variable ended;
@@ -41,7 +42,7 @@ struct End {
     const AIUpti_ResultTypes first = flush_all();
     std::vector<AIUpti_ResultTypes> results(kinds.size());
     for (size_t i = 0; i < kinds.size(); ++i) results[i] = disable(kinds[i].kind);
-    const AIUpti_ResultTypes last = flush_all();
+    const AIUpti_ResultTypes last = flush_again ? flush_all() : AIUPTI_SUCCESS;
     // Release: partner is the acquire in is_hanging(); whoever sees 0 may call the library.
     ends_under_way.fetch_sub(1, std::memory_order_release);
     const std::lock_guard lock(mutex);
@@ -113,6 +114,7 @@ void LibraryControl::end(int64_t timeout_ms, trace::Diagnostics& diagnostics) {
   end->flush_all = library_.flush_all;
   end->disable = library_.disable;
   end->kinds = std::exchange(enabled_, {});
+  end->flush_again = last_flush_;
   ends_under_way.fetch_add(1, std::memory_order_acq_rel);
   try {
     std::thread([end] { end->run(); }).detach();

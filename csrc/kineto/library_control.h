@@ -25,7 +25,8 @@ struct WantedKind {
 
 class LibraryControl {
  public:
-  explicit LibraryControl(const aiupti::Library& library) : library_(library) {}
+  // last_flush: whether a flush after disabling is tried.
+  LibraryControl(const aiupti::Library& library, bool last_flush) : library_(library), last_flush_(last_flush) {}
 
   // Whether the end of an earlier session has not returned: the library must not be called then.
   static bool is_hanging();
@@ -38,7 +39,7 @@ class LibraryControl {
   // As end(), until resume().
   void pause(int64_t timeout_ms, trace::Diagnostics& diagnostics);
   void resume(trace::Diagnostics& diagnostics);
-  // Flush, disable, flush; at most so long.
+  // Flush, disable, flush (unless it is known to be of no use); at most so long.
   void end(int64_t timeout_ms, trace::Diagnostics& diagnostics);
   // Records that the library dropped since open_window().
   uint64_t dropped(trace::Diagnostics& diagnostics) const;
@@ -47,6 +48,7 @@ class LibraryControl {
   uint64_t read_dropped(trace::Diagnostics& diagnostics) const;
 
   const aiupti::Library& library_;
+  bool last_flush_;
   std::vector<WantedKind> enabled_;
   std::vector<WantedKind> paused_;
   bool resets_ = false;  // the count starts again when it is read

@@ -24,13 +24,17 @@ const std::set<ActivityType>& Profiler::availableActivities() const {
 std::unique_ptr<libkineto::IActivityProfilerSession> Profiler::configure(const std::set<ActivityType>& types,
                                                                          const libkineto::Config& config) {
   // Asked for every profile. One of the CPU alone wants runtime and driver calls "of PrivateUse1" as well, beside its
-  // ops: so the device's own types tell, or calls without ops. Without a runtime that was chosen nothing is recorded.
+  // ops: so the device's own types tell, or calls without ops. With ops, a profile of the CPU alone and one that wants
+  // the device's calls beside it ask for the same types, and only Python can tell them apart. Without a runtime that was
+  // chosen nothing is recorded.
   const bool device = types.contains(ActivityType::CONCURRENT_KERNEL) || types.contains(ActivityType::GPU_MEMCPY) ||
                       types.contains(ActivityType::GPU_MEMSET) || types.contains(ActivityType::GPU_USER_ANNOTATION);
-  const bool calls = !types.contains(ActivityType::CPU_OP) && (types.contains(ActivityType::PRIVATEUSE1_RUNTIME) ||
-                                                               types.contains(ActivityType::PRIVATEUSE1_DRIVER));
+  const bool calls =
+      types.contains(ActivityType::PRIVATEUSE1_RUNTIME) || types.contains(ActivityType::PRIVATEUSE1_DRIVER);
   try {
-    if ((!device && !calls) || Plugin::get().library.runtime().empty()) return nullptr;
+    Plugin& plugin = Plugin::get();
+    if ((!device && !calls) || plugin.library.runtime().empty()) return nullptr;
+    if (!device && types.contains(ActivityType::CPU_OP) && !plugin.settings.read().device_asked) return nullptr;
     constexpr int64_t kKinetoDefaultMb = 128;
     const int64_t mb = config.activitiesMaxGpuBufferSize() / (int64_t{1024} * 1024);
     return std::make_unique<Session>(types, mb == kKinetoDefaultMb ? 0 : mb);

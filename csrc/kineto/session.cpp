@@ -10,7 +10,9 @@
 #include <array>
 #include <chrono>
 #include <exception>
+#include <filesystem>
 #include <mutex>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -143,7 +145,10 @@ void Session::arm(int64_t kineto_buffer_mb) {
   if (library_ == nullptr) return;
   facts_.library = library_->path;
   if (!prepare_capture(kineto_buffer_mb)) return;
-  control_.emplace(*library_);
+  std::error_code unresolved;
+  const std::string file = std::filesystem::canonical(library_->path, unresolved).string();
+  control_.emplace(*library_, std::ranges::find(settings_.flush_only_before_disable, file) ==
+                                  settings_.flush_only_before_disable.end());
   if (!control_->register_callbacks(diagnostics_)) {
     capture::abandon();
     return;
@@ -232,6 +237,7 @@ void Session::stop() {
     capture_result_ = capture::take_result();
     facts_.drops = capture_result_.drops();
     facts_.dropped += facts_.drops.records_dropped;
+    diagnostics_.add(Code::kBuffersUncounted, facts_.drops.uncounted_buffers);
   });
 }
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "capture/capture.h"
 #include "trace/diagnostics.h"
@@ -19,6 +20,10 @@ struct Settings {
   int64_t flush_timeout_ms = 5000;  // KINETO_SPYRE_FLUSH_TIMEOUT_MS
   std::optional<double> buffer_mib;  // KINETO_SPYRE_BUFFER_MB, within this machine's memory
   std::string named_library;        // KINETO_SPYRE_LIBAIUPTI, or ""
+  // Whether PrivateUse1 is among the activities of the profile that this thread prepares; false if that is not known.
+  bool device_asked = false;
+  // Libraries (real paths) whose flush fails or hangs once no kind is enabled, as a selftest of the same file found.
+  std::vector<std::string> flush_only_before_disable;
   trace::Diagnostics problems;      // variables that could not be read
 };
 

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from .. import _environment, _library, _notices
 from .._notices import SpyreProfilerError
 from . import _runtimes
-from ._extension import backend_name, extension, state
+from ._extension import backend_name, extension, set_libraries, state
 from ._status import Status, status
 
 RuntimeName = Literal["auto", "aiupti", "emulated"]
@@ -25,12 +25,13 @@ def autoload() -> None:
     if _register(override=False) != "ours":
         _notices.warn(
             f"{FOREIGN}. It came first and stays in force, and traces hold what it records. Set "
-            "KINETO_SPYRE_OVERRIDE=1 to use kineto_spyre's instead, or KINETO_SPYRE_AUTOLOAD=0 to turn this warning off."
+            "KINETO_SPYRE_OVERRIDE=1 to use kineto_spyre's instead, or KINETO_SPYRE_AUTOLOAD=0 to turn this warning "
+            "off."
         )
         return
     if _library.device_is_plausible():
         # Where none is found now, the first profile tries the loader once more, and says what is missing.
-        extension().set_libraries("aiupti", _library.candidates() or [_library.SONAME])
+        set_libraries("aiupti", _library.candidates() or [_library.SONAME])
 
 
 def enable(runtime: RuntimeName = "auto", override: bool = False) -> Status:
@@ -50,12 +51,12 @@ def enable(runtime: RuntimeName = "auto", override: bool = False) -> Status:
 
     Raises:
         ValueError: the runtime is unknown.
-        SpyreProfilerError: torch is another release than the wheel was built for, the backend has no name, another plugin
-            is registered, or libaiupti is missing or lacks a function. The text says what to do.
+        SpyreProfilerError: torch is another release than the wheel was built for, the backend has no name, another
+            plugin is registered, or libaiupti is missing or lacks a function. The text says what to do.
     """
     if runtime not in RUNTIMES:
         raise ValueError(f"The runtime is {runtime!r}; expected one of {', '.join(map(repr, RUNTIMES))}.")
-    plugin = extension()
+    extension()
     if runtime == "auto":
         runtime = _chosen()
     if runtime == "emulated":
@@ -72,7 +73,7 @@ def enable(runtime: RuntimeName = "auto", override: bool = False) -> Status:
             f"{FOREIGN}. It stays in force and traces hold what it records. Call kineto_spyre.enable(override=True), "
             "or set KINETO_SPYRE_OVERRIDE=1, before the first profile to take its place."
         )
-    if not plugin.set_libraries(runtime, candidates):
+    if not set_libraries(runtime, candidates):
         now = state()
         raise SpyreProfilerError(
             f"This process has opened {now['library']} for the runtime {now['runtime']!r}, and a libaiupti stays open "

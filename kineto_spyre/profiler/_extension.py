@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 from .. import _environment, _notices, diagnostics
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
     import types
 
 
+_candidates: list[str] = []  # of libaiupti, for the next session
+
+
 def minor(version: str) -> str:
-    """"2.13" of "2.13.0+cpu"."""
+    """The minor release: "2.13" of "2.13.0+cpu"."""
     return ".".join(version.split(".")[:2])
 
 
@@ -58,6 +62,32 @@ def warn(found: str) -> None:
             _notices.warn(diagnostic.sentence)
 
 
+def _device_asked() -> bool:
+    """Whether PrivateUse1 is among the activities of the profile that this thread prepares right now.
+
+    What Kineto hands over is the same for the CPU alone and for the CPU with nothing but the device's calls, so this
+    looks for torch's own profiler among the callers.
+    """
+    torch = sys.modules.get("torch")
+    frame: types.FrameType | None = sys._getframe()
+    while torch is not None and frame is not None:
+        caller = frame.f_locals.get("self") if frame.f_code.co_name == "_prepare_trace" else None
+        if isinstance(caller, torch.autograd.profiler.profile):
+            return torch.profiler.ProfilerActivity.PrivateUse1 in caller.kineto_activities
+        frame = frame.f_back
+    return False
+
+
+def session_settings() -> dict[str, Any]:
+    """What a session of the C++ side asks for when it begins: see Settings in csrc/kineto/settings.h."""
+    from ..selftest import cache
+
+    return _environment.settings() | {
+        "device_asked": _device_asked(),
+        "flush_only_before_disable": cache.without_last_flush(_candidates),
+    }
+
+
 @functools.cache
 def extension() -> types.ModuleType:
     """The C++ plugin.
@@ -73,8 +103,17 @@ def extension() -> types.ModuleType:
             f"kineto_spyre's extension can't be loaded ({error}). Install the wheel again with pip."
         ) from error
     _C.set_warning_handler(warn)
-    _C.set_settings_provider(_environment.settings)
+    _C.set_settings_provider(session_settings)
     return _C
+
+
+def set_libraries(runtime: str, candidates: list[str]) -> bool:
+    """As set_libraries in _C.pyi; the candidates are remembered for session_settings()."""
+    global _candidates
+    taken: bool = extension().set_libraries(runtime, candidates)
+    if taken:
+        _candidates = list(candidates)
+    return taken
 
 
 def state() -> dict[str, Any]:

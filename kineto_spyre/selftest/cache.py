@@ -57,8 +57,16 @@ def keep(outcome: Outcome) -> str | None:
 
 
 def final_flush(outcome: Outcome) -> bool:
-    """Whether a flush after disabling is any use: not where the library refuses it."""
-    return "flush_when_disabled=fail" not in variations(outcome.findings)
+    """Whether a flush after disabling is any use: not where the library refuses it, or does not come back from it."""
+    how = outcome.result.died.get("disable_first", {})
+    hangs = how.get("how") == "hung" and how.get("call") == "aiuptiFlushAllActivities"
+    return not hangs and "flush_when_disabled=fail" not in variations(outcome.findings)
+
+
+def without_last_flush(libraries: Iterable[str]) -> list[str]:
+    """The real paths of those libraries whose flush after disabling was found to fail or to hang."""
+    tested = {os.path.realpath(library): known([library]) for library in libraries}
+    return [path for path, kept in tested.items() if kept and not kept["final_flush"]]
 
 
 def known(libraries: Iterable[str]) -> dict[str, Any]:

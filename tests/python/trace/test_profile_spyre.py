@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
 import threading
 
 import pytest
@@ -74,6 +75,17 @@ def test_each_kind_alone(x, kind, names):
     assert session().complete
 
 
+def test_calls_beside_the_ops_of_the_cpu(x, export):
+    """To Kineto this asks for what a profile of the CPU alone asks for."""
+    with profile(activities=[ProfilerActivity.CPU, {ProfilerActivity.PrivateUse1: ["PRIVATEUSE1_RUNTIME"]}]) as prof:
+        (x + x).cpu()
+    trace = export(prof)
+    assert {"aten::add", "aten::copy_"} <= {op["name"] for op in trace.of("cpu_op")}
+    calls = {call["name"] for call in trace.of("privateuse1_runtime")}
+    assert calls == {"aiuLaunchControlBlocks", "aiuDataTransferDtoH", "aiuScheduleWait"}
+    assert not trace.of("kernel", "gpu_memcpy") and session().complete
+
+
 def test_a_profile_of_the_cpu_alone_opens_no_session(x):
     before = kineto_spyre.status().sessions
     with profile(activities=[ProfilerActivity.CPU]):
@@ -102,13 +114,39 @@ def test_no_buffers_is_no_sentence_with_a_zero(x, trace_of, recwarn):
     assert {found["code"] for found in trace.metadata["diagnostics"]} & {"records_dropped", "buffer_requests_refused"}
 
 
-@pytest.mark.filterwarnings("ignore::kineto_spyre.SpyreProfilerWarning")
-def test_a_session_without_any_record_says_so(trace_of):
-    trace_of(lambda: None, activities=[{ProfilerActivity.PrivateUse1: ["GPU_MEMSET"]}])
-    if session().details["records_read"] == 0:
-        [found] = session().diagnostics
-        assert found.code == "no_records_at_all" and "libaiupti_emulated.so" in found.sentence
-        assert not session().complete
+SILENT = """
+int aiuptiActivityRegisterCallbacks(void* requested, void* completed) { return 0; }
+int aiuptiActivityEnable(int kind) { return 0; }
+int aiuptiActivityDisable(int kind) { return 0; }
+int aiuptiActivityGetNextRecord(void* buffer, unsigned long size, void** record) { return 3; }
+int aiuptiActivityGetNumDroppedRecords(unsigned long* count) { *count = 0; return 0; }
+int aiuptiFlushAllActivities(void) { return 0; }
+"""
+
+
+def test_a_library_that_delivers_nothing_is_named(run_python, tmp_path):
+    library = tmp_path / "libaiupti.so"
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)], input=SILENT, text=True, check=True, timeout=60
+    )
+    done = run_python(
+        """
+        import json, torch, kineto_spyre
+        from kineto_spyre import emulator
+        emulator.enable()
+        x = torch.ones(4).to("spyre")
+        kineto_spyre.enable("aiupti")
+        with torch.profiler.profile() as prof:
+            x + x
+        session = kineto_spyre.last_session()
+        [found] = session.diagnostics
+        print(json.dumps([found.code, found.sentence, session.complete, session.details["records_read"]]))
+        """,
+        env={"KINETO_SPYRE_LIBAIUPTI": str(library)},
+    )
+    code, sentence, complete, records = json.loads(done.stdout)
+    assert code == "no_records_at_all" and str(library) in sentence
+    assert not complete and records == 0
 
 
 def test_old_names_of_a_session_still_work(x, trace_of):
@@ -274,7 +312,9 @@ def test_a_profile_with_a_schedule_exports_each_cycle(x, tmp_path):
         prof.export_chrome_trace(str(path))
         seen.append(len(Trace(path).kernels))
 
-    with kineto_spyre.profile_spyre(schedule=schedule(wait=1, warmup=1, active=2, repeat=2), on_trace_ready=ready) as prof:
+    with kineto_spyre.profile_spyre(
+        schedule=schedule(wait=1, warmup=1, active=2, repeat=2), on_trace_ready=ready
+    ) as prof:
         for _ in range(8):
             x + x
             prof.step()
