@@ -82,6 +82,7 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/stop.py
 	$(BIN)/python benchmarks/workload.py
 	$(BIN)/python benchmarks/device_ops.py
+	$(BIN)/python benchmarks/traces.py
 
 clean:
 	rm -rf build dist $(VENV)

@@ -375,4 +375,6 @@ class Collected:
 
 def _hash(event: AnyEvent) -> int:
     """Equal for slices that say the same beyond place, name and time."""
-    return hash((event.cat if type(event.cat) is str else "", bytes(event.args))) & 0x7FFFFFFF
+    is_plain = type(event.cat) is str and event.id is None and event.bp is None
+    rest = event.cat if is_plain else repr((event.cat, event.id, event.bp))
+    return hash((rest, bytes(event.args))) & 0x7FFFFFFF

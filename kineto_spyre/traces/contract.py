@@ -54,7 +54,7 @@ def _tracks(collected: Collected) -> None:
             say("contract-process", example)
     for track in collected.tracks:
         if track.pid in collected.device_pids:
-            for category in track.counts.keys() - _CATEGORIES:
+            for category in sorted(track.counts.keys() - _CATEGORIES):
                 where = {"name": None, "category": category, "pid": track.pid, "tid": track.tid}
                 say("contract-category", where, track.counts[category])
 

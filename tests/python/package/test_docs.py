@@ -8,7 +8,8 @@ import re
 import pytest
 
 CHECKOUT = pathlib.Path(__file__).parents[3]
-PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("tutorial/*.md")), *sorted((CHECKOUT / "docs").glob("howto/*.md"))]
+DOCS = CHECKOUT / "docs"
+PAGES = [CHECKOUT / "README.md", *sorted(DOCS.glob("tutorial/*.md")), *sorted(DOCS.glob("howto/*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

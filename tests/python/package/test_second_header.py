@@ -1,4 +1,4 @@
-"""A plugin that was built against another release's header (tests/sdk) knows that the emulated libaiupti's records differ.
+"""A plugin that was built against another release's header (tests/sdk) knows that the emulator's records differ.
 
 That it reads its own header's records is tested in C++ (the test `second_header`).
 """
