@@ -149,6 +149,40 @@ def test_a_library_that_delivers_nothing_is_named(run_python, tmp_path):
     assert not complete and records == 0
 
 
+@pytest.mark.parametrize(("kept", "tried"), [({}, True), ({"final_flush": False}, False), ({"final_flush": True}, True)])
+def test_a_flush_that_a_selftest_found_to_fail_is_left_out(run_python, tmp_path, kept, tried):
+    """A library that fails to flush once nothing is enabled; its file is as large as the one that was tested."""
+    library = tmp_path / "libaiupti.so"
+    source = SILENT.replace("int kind) { return 0; }", "int kind) { return enabled = ENABLE, 0; }")
+    source = "static int enabled;" + source.replace("ENABLE", "1", 1).replace("ENABLE", "0", 1)
+    source = source.replace("Activities(void) { return 0; }", "Activities(void) { return enabled ? 0 : 5; }")
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)], input=source, text=True, check=True, timeout=60
+    )
+    done = run_python(
+        """
+        import json, os, sys, torch, kineto_spyre
+        from kineto_spyre import emulator
+        from kineto_spyre.selftest import cache
+        library, kept = os.environ["KINETO_SPYRE_LIBAIUPTI"], json.loads(sys.argv[1])
+        if kept:
+            cache.file_of(library).parent.mkdir()
+            cache.file_of(library).write_text(json.dumps(
+                {"format": cache.FORMAT, "library": library, "bytes": os.stat(library).st_size, "variations": [], **kept}
+            ))
+        emulator.enable()
+        x = torch.ones(4).to("spyre")
+        kineto_spyre.enable("aiupti")
+        with torch.profiler.profile():
+            x + x
+        print(json.dumps([found.code for found in kineto_spyre.last_session().diagnostics]))
+        """,
+        json.dumps(kept),
+        env={"KINETO_SPYRE_LIBAIUPTI": str(library.resolve()), "XDG_CACHE_HOME": str(tmp_path)},
+    )
+    assert ("flush_after_disable_failed" in json.loads(done.stdout)) == tried
+
+
 def test_old_names_of_a_session_still_work(x, trace_of):
     trace_of(lambda: x + x)
     for old, new in {"lost": "dropped", "refused": "invalid", "outside": "out_of_window"}.items():
