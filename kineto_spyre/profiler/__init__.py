@@ -4,7 +4,7 @@
 >>> emulator.enable(devices=1)                      # or a real Spyre: profiler.enable()
 >>> with profiler.profile(schedule=profiler.schedule(wait=1, warmup=1, active=2)) as prof:
 ...     for batch in batches:
-...         model(batch)
+...         y = model(batch)
 ...         prof.step()
 >>> profiler.last_session().complete
 True
