@@ -7,7 +7,7 @@
 //                 | vtable 8 | record 8 | link 8 | id 4 | track 2 | kind 1 | flags 1 |
 //
 // An activity reads its record in place, in the buffer that libaiupti filled; names and metadata are made when someone
-// asks, which is when the trace is written. What an activity shares with others (rows) it finds through its chunk.
+// asks, which is when the trace is written. What an activity shares with others (tracks) it finds through its chunk.
 //
 // Kineto keeps bare pointers to activities until the trace is freed. It owns GenericTraceActivity objects, so the arena
 // is one: it goes into the trace buffer of the session, and with it live the chunks, the ranges and the CaptureResult.
@@ -36,18 +36,18 @@ class Activity final : public libkineto::ITraceActivity {
   int32_t getThreadId() const override { return 0; }
   int64_t timestamp() const override;
   int64_t duration() const override;
-  int64_t correlationId() const override { return item.id; }
+  int64_t correlationId() const override { return event.id; }
   int flowType() const override;
-  int64_t flowId() const override { return item.has(trace::Item::kFlow) ? item.id : 0; }
-  bool flowStart() const override { return host() && item.has(trace::Item::kFlow); }
+  int64_t flowId() const override { return event.has(trace::Event::kFlow) ? event.id : 0; }
+  bool flowStart() const override { return host() && event.has(trace::Event::kFlow); }
   libkineto::ActivityType type() const override;
   const std::string name() const override;
-  const ITraceActivity* linkedActivity() const override { return reinterpret_cast<const ITraceActivity*>(item.link); }
+  const ITraceActivity* linkedActivity() const override { return reinterpret_cast<const ITraceActivity*>(event.link); }
   const libkineto::TraceSpan* traceSpan() const override { return nullptr; }
   void log(libkineto::ActivityLogger& logger) const override;
   const std::string metadataJson() const override;
 
-  trace::Item item;  // link: the op's activity, once the session has resolved it
+  trace::Event event;  // link: the op's activity, once the session has resolved it
 
  private:
   bool host() const;
@@ -60,14 +60,14 @@ static_assert(sizeof(Activity) <= 32);
 // The device work of one record_function range on one stream.
 class Range final : public libkineto::ITraceActivity {
  public:
-  Range(const trace::Span& span, const trace::Track& track, const ITraceActivity* annotation)
-      : span_(span), track_(track), annotation_(annotation) {}
+  Range(const trace::DeviceRange& range, const trace::Track& track, const ITraceActivity* annotation)
+      : range_(range), track_(track), annotation_(annotation) {}
   int64_t deviceId() const override { return track_.process; }
   int64_t resourceId() const override { return track_.tid; }
   int32_t getThreadId() const override { return 0; }
-  int64_t timestamp() const override { return span_.start + margin(); }
-  int64_t duration() const override { return span_.end - span_.start - 2 * margin(); }
-  int64_t correlationId() const override { return static_cast<int64_t>(span_.range_id); }
+  int64_t timestamp() const override { return range_.start + margin(); }
+  int64_t duration() const override { return range_.end - range_.start - 2 * margin(); }
+  int64_t correlationId() const override { return static_cast<int64_t>(range_.range_id); }
   int flowType() const override { return 0; }
   int64_t flowId() const override { return 0; }
   bool flowStart() const override { return false; }
@@ -81,14 +81,14 @@ class Range final : public libkineto::ITraceActivity {
 
  private:
   // Kineto writes such a range one nanosecond earlier and two longer than it is, which would make neighbours overlap.
-  int64_t margin() const { return span_.end - span_.start >= 2 ? 1 : 0; }
+  int64_t margin() const { return range_.end - range_.start >= 2 ? 1 : 0; }
 
-  const trace::Span& span_;
+  const trace::DeviceRange& range_;
   const trace::Track& track_;
   const ITraceActivity* annotation_;
 };
 
-class Arena final : public libkineto::GenericTraceActivity, public trace::ItemStore {
+class Arena final : public libkineto::GenericTraceActivity, public trace::EventStore {
  public:
   Arena();
   ~Arena() override;
@@ -99,8 +99,9 @@ class Arena final : public libkineto::GenericTraceActivity, public trace::ItemSt
 
   template <class F>
   void each_activity(F f) {
-    each(
-        [&](trace::Item& item) { f(*reinterpret_cast<Activity*>(reinterpret_cast<std::byte*>(&item) - kItemOffset)); });
+    each([&](trace::Event& event) {
+      f(*reinterpret_cast<Activity*>(reinterpret_cast<std::byte*>(&event) - kEventOffset));
+    });
   }
   // Memory that the chunks take.
   size_t chunk_bytes() const;
@@ -108,12 +109,12 @@ class Arena final : public libkineto::GenericTraceActivity, public trace::ItemSt
  private:
   friend class Activity;
   struct Chunk;
-  static constexpr size_t kItemOffset = sizeof(Activity) - sizeof(trace::Item);
+  static constexpr size_t kEventOffset = sizeof(Activity) - sizeof(trace::Event);
 
-  void expect(size_t items) override { expected_ = items; }
+  void expect(size_t events) override { expected_ = events; }
   Block allocate() override;
 
-  size_t expected_ = 0;              // items
+  size_t expected_ = 0;              // events
   std::vector<trace::Pages> pages_;  // of the chunks, which fill them from front to back
   size_t used_ = 0;                  // bytes of the last
 };

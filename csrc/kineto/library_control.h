@@ -1,10 +1,10 @@
 // What one session asks of libaiupti, in the order that its public clients use: register, enable each kind; then flush,
-// disable each kind, flush again. A library that discards at disable, or that flushes nothing once no kind is enabled, has
-// delivered everything by the first flush.
+// disable each kind, flush again. A library that discards at disable, or that flushes nothing once no kind is enabled,
+// has delivered everything by the first flush.
 //
-// In: the library, the kinds that are wanted. Out: diagnostics for whatever failed. The end runs on a thread of its own,
-// since a flush may never return: then that thread is left behind, and so is what it works on, until the process ends.
-// Owner: the session, one thread at a time; only is_hanging() may be asked from any thread.
+// In: the library, the kinds that are wanted. Out: diagnostics for whatever failed. The end runs on a thread of its
+// own, since a flush may never return: then that thread is left behind, and so is what it works on, until the process
+// ends. Owner: the session, one thread at a time; only is_hanging() may be asked from any thread.
 #pragma once
 
 #include <libaiupti/aiupti_activity.h>

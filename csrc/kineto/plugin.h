@@ -1,5 +1,5 @@
-// The plugin as a whole: one a process, made on first use and never destroyed, because libaiupti's threads and Kineto may
-// outlive static destruction. Each part has its own header, and may be used from any thread.
+// The plugin as a whole: one a process, made on first use and never destroyed, because libaiupti's threads and Kineto
+// may outlive static destruction. Each part has its own header, and may be used from any thread.
 #pragma once
 
 #include <functional>

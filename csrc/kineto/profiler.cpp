@@ -25,8 +25,8 @@ std::unique_ptr<libkineto::IActivityProfilerSession> Profiler::configure(const s
                                                                          const libkineto::Config& config) {
   // Asked for every profile. One of the CPU alone wants runtime and driver calls "of PrivateUse1" as well, beside its
   // ops: so the device's own types tell, or calls without ops. With ops, a profile of the CPU alone and one that wants
-  // the device's calls beside it ask for the same types, and only Python can tell them apart. Without a runtime that was
-  // chosen nothing is recorded.
+  // the device's calls beside it ask for the same types, and only Python can tell them apart. Without a runtime that
+  // was chosen nothing is recorded.
   const bool device = types.contains(ActivityType::CONCURRENT_KERNEL) || types.contains(ActivityType::GPU_MEMCPY) ||
                       types.contains(ActivityType::GPU_MEMSET) || types.contains(ActivityType::GPU_USER_ANNOTATION);
   const bool calls =

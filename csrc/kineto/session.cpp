@@ -16,6 +16,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "kineto/host_ranges.h"
 #include "kineto/plugin.h"
 #include "trace/text.h"
 
@@ -251,8 +252,9 @@ void Session::make() {
     if (!recorded) return;
     arena->capture_result = std::move(capture_result_);
     const capture::CaptureResult& result = arena->capture_result;
-    arena->trace = trace::make_trace({result.buffers(), result.threads(), library_->next_record}, options_, *arena);
-    arena->capture_result.free_op_events();
+    options_.waits_tell_target = library_->emulated;
+    making_.emplace(trace::Input{result.buffers(), result.threads(), library_->next_record}, options_, arena.get(),
+                    &arena->trace);
   });
   arena_ = std::move(arena);
   guarded("report what was recorded", [&] {
@@ -262,6 +264,17 @@ void Session::make() {
     report_ = report(facts_, arena_->trace, diagnostics_);
     Plugin::get().history.set_last_session(report_, arena_->trace.sizes);
   });
+}
+
+void Session::add_ranges(const libkineto::getLinkedActivityCallback& linked) {
+  if (!making_) return;
+  const Stopwatch watch(&reading_ns_);
+  if (want_ranges_) {
+    const HostRanges host = host_ranges(arena_->capture_result.threads(), linked);
+    making_->add_ranges(host.ranges, host.backward);
+  }
+  making_.reset();
+  arena_->capture_result.free_op_events();
 }
 
 std::vector<std::string> Session::errors() {
@@ -280,6 +293,7 @@ void Session::processTrace(libkineto::ActivityLogger& logger, libkineto::getLink
   if (end_ns > options_.window_begin) options_.window_end = std::min(options_.window_end, end_ns);
   guarded("hand its events to Kineto", [&] {
     make();
+    add_ranges(linked);
     const Stopwatch watch(&handing_over_ns_);
     hand_over(logger, linked);
   });
@@ -299,27 +313,27 @@ void Session::hand_over(libkineto::ActivityLogger& logger, const libkineto::getL
   std::vector<bool> looked_up(trace.ops.size());
   std::vector<char> shown(trace.tracks.size());
   arena_->each_activity([&](Activity& activity) {
-    trace::Item& item = activity.item;
-    if (item.has(trace::Item::kExcluded)) return;
-    if (item.link != 0) {
-      const size_t index = item.link - 1;
+    trace::Event& event = activity.event;
+    if (event.has(trace::Event::kExcluded)) return;
+    if (event.link != 0) {
+      const size_t index = event.link - 1;
       uint64_t& op = trace.ops[index];
       if (!looked_up[index]) {
         looked_up[index] = true;
         op = reinterpret_cast<uint64_t>(linked(static_cast<int32_t>(op)));
       }
-      item.link = op;
+      event.link = op;
     }
-    shown[item.track] = 1;
+    shown[event.track] = 1;
     logger.handleActivity(activity);
   });
   if (want_ranges_) {
-    arena_->ranges.reserve(trace.spans.size());
-    for (const trace::Span& span : trace.spans) {
-      const auto* annotation = linked(static_cast<int32_t>(span.range_id));
+    arena_->ranges.reserve(trace.ranges.size());
+    for (const trace::DeviceRange& range : trace.ranges) {
+      const auto* annotation = linked(static_cast<int32_t>(range.range_id));
       if (annotation == nullptr) continue;
-      shown[span.track] = 1;
-      logger.handleActivity(arena_->ranges.emplace_back(span, trace.tracks[span.track], annotation));
+      shown[range.track] = 1;
+      logger.handleActivity(arena_->ranges.emplace_back(range, trace.tracks[range.track], annotation));
     }
   }
   // Tracks whose work was all outside of the window, or went to another one in the end, would be names of nothing.

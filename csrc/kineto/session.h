@@ -62,7 +62,8 @@ class Session final : public libkineto::IActivityProfilerSession {
   std::vector<WantedKind> wanted_kinds() const;
   bool in_child() const;
   void over();
-  void make();  // the trace, once, when it is first asked for
+  void make();  // the trace but for its ranges, once, when it is first asked for
+  void add_ranges(const libkineto::getLinkedActivityCallback& linked);
   void hand_over(libkineto::ActivityLogger& logger, const libkineto::getLinkedActivityCallback& linked);
 
   State state_ = State::kOff;
@@ -78,6 +79,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   trace::Diagnostics diagnostics_;
   std::string report_;
   std::unique_ptr<Arena> arena_;
+  std::optional<trace::TraceMaking> making_;  // from make() until add_ranges(); refers to the arena
   int64_t reading_ns_ = 0;
   int64_t handing_over_ns_ = 0;
 };

@@ -38,48 +38,40 @@ Code code_of(trace::InvalidReason reason) {
   return Code::kInvalidMalformed;
 }
 
-// The first event that a sentence of the passes names, for the code that takes its place.
-JsonObject first_in(const std::vector<std::string>& sentences, std::string_view about) {
-  constexpr std::string_view kFirst = "First: ";
-  for (const std::string& sentence : sentences) {
-    const size_t at = sentence.find(kFirst);
-    if (at == std::string::npos || sentence.find(about) == std::string::npos) continue;
-    const size_t begin = at + kFirst.size();
-    return std::move(JsonObject().text("first", sentence.substr(begin, sentence.size() - begin - 1)));
-  }
-  return JsonObject();
+JsonObject first(const std::string& event) {
+  JsonObject details;
+  if (!event.empty()) details.text("first", event);
+  return details;
 }
 
-// The passes' own findings, for those that they do not add themselves.
-template <class Trace>
-void add_findings(const Trace& trace, Diagnostics& diagnostics) {
-  if constexpr (requires { diagnostics.add(trace.diagnostics); }) {
-    diagnostics.add(trace.diagnostics);
-  } else {
-    for (size_t i = 0; i < trace::kInvalidReasons; ++i) {
-      diagnostics.add(code_of(static_cast<trace::InvalidReason>(i)), trace.invalid[i]);
-    }
-    for (size_t i = 0; i < aiupti::kKinds; ++i) {
-      const auto& sizes = trace.sizes[i];
-      if (sizes.seen == 0 || sizes.seen == sizes.built) continue;
-      JsonObject details;
-      details.text("kind", aiupti::kind_name(static_cast<aiupti::Kind>(i)));
-      details.number("seen", uint64_t{sizes.seen}).number("built", uint64_t{sizes.built});
-      diagnostics.add(sizes.seen > sizes.built ? Code::kRecordsLongerThanBuilt : Code::kRecordsShorterThanBuilt, 1,
-                      details);
-    }
-    diagnostics.add(Code::kUnfinishedReads, trace.unfinished_reads);
-    diagnostics.add(Code::kLaunchesWithoutWork, trace.launches_without_work);
-    diagnostics.add(Code::kWorkBeforeLaunch, trace.early, first_in(trace.warnings, "before the call"));
-    diagnostics.add(Code::kOverlappingKernels, trace.overlaps, first_in(trace.warnings, "on the same stream"));
-    diagnostics.add(Code::kLongKernels, trace.long_kernels, first_in(trace.warnings, "longer than a second"));
-    diagnostics.add(Code::kTracksExhausted, trace.tracks_exhausted);
-    for (const auto& clock : trace.clocks) {
-      if (!clock.applied) continue;
-      JsonObject details;
-      details.number("device", uint64_t{clock.device}).number("offset_ns", clock.offset_ns);
-      diagnostics.add(Code::kClockCorrected, 1, details);
-    }
+// What the passes found.
+void add_findings(const trace::Trace& trace, Diagnostics& diagnostics) {
+  for (size_t i = 0; i < trace::kInvalidReasons; ++i) {
+    diagnostics.add(code_of(static_cast<trace::InvalidReason>(i)), trace.invalid[i]);
+  }
+  for (size_t i = 0; i < aiupti::kKinds; ++i) {
+    const auto& sizes = trace.sizes[i];
+    if (sizes.seen == 0 || sizes.seen == sizes.built) continue;
+    JsonObject details;
+    details.text("kind", aiupti::kind_name(static_cast<aiupti::Kind>(i)));
+    details.number("seen", uint64_t{sizes.seen}).number("built", uint64_t{sizes.built});
+    diagnostics.add(sizes.seen > sizes.built ? Code::kRecordsLongerThanBuilt : Code::kRecordsShorterThanBuilt, 1,
+                    details);
+  }
+  diagnostics.add(Code::kUnfinishedReads, trace.unfinished_reads);
+  diagnostics.add(Code::kLaunchesWithoutWork, trace.launches_without_work);
+  diagnostics.add(Code::kLaunchesNotJoined, trace.launches_not_joined);
+  diagnostics.add(Code::kNoThreadIds, trace.calls_without_thread);
+  diagnostics.add(Code::kLaunchesWithoutOp, trace.launches_without_op);
+  diagnostics.add(Code::kWorkBeforeLaunch, trace.early, first(trace.first_early));
+  diagnostics.add(Code::kOverlappingKernels, trace.overlaps, first(trace.first_overlap));
+  diagnostics.add(Code::kLongKernels, trace.long_kernels, first(trace.first_long));
+  diagnostics.add(Code::kTracksExhausted, trace.tracks_exhausted);
+  for (const trace::DeviceClock& clock : trace.clocks) {
+    if (!clock.applied) continue;
+    JsonObject details;
+    details.number("device", uint64_t{clock.device}).number("offset_ns", clock.offset_ns);
+    diagnostics.add(Code::kClockCorrected, 1, details);
   }
 }
 
@@ -163,7 +155,7 @@ std::string report(const SessionFacts& facts, const trace::Trace& trace, const D
   json.number("not_requested", trace.not_requested).number("overlaps", trace.overlaps);
   json.number("before_launch", trace.early).number("unlinked", trace.unlinked);
   json.number("long_kernels", trace.long_kernels).number("unknown_calls", trace.unknown_calls);
-  json.number("unfinished_reads", trace.unfinished_reads);
+  json.number("unfinished_reads", trace.unfinished_reads).number("prepare_operations", trace.prepare_operations);
   json.number("buffer_requests_refused", drops.requests_without_buffer);
   json.number("op_events_dropped", drops.op_events_dropped).number("late_buffers", drops.late_completions);
   json.number("unknown_buffers", drops.unknown_buffers).number("oversized_buffers", drops.oversized);

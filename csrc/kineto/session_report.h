@@ -11,8 +11,8 @@
 namespace kineto_spyre::kineto {
 
 struct SessionFacts {
-  std::string runtime;  // "aiupti" or "emulated"
-  std::string library;  // path, "" if none was opened
+  std::string runtime;    // "aiupti" or "emulated"
+  std::string library;    // path, "" if none was opened
   bool recorded = false;  // it came to a regular stop
   uint64_t dropped = 0;   // records, by libaiupti's own count
   capture::Drops drops;

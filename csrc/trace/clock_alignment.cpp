@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trace/clock_evidence.h"
+
 namespace kineto_spyre::trace {
 namespace {
 
@@ -73,9 +75,50 @@ Line fit(const std::vector<Bound>& hull, size_t points) {
   return line.at_reference - level.at_reference >= kMinGain ? line : level;
 }
 
+void correct_records(EventStore& events, const DeviceClock& clock) {
+  events.each([&](Event& event) {
+    if (event.is_call() || aiupti::device_id(event.record) != clock.device) return;
+    const int64_t start = to_host(clock, static_cast<int64_t>(aiupti::start(event.record)));
+    const int64_t end = to_host(clock, static_cast<int64_t>(aiupti::end(event.record)));
+    aiupti::set_times(event.record, static_cast<uint64_t>(start), static_cast<uint64_t>(end));
+  });
+}
+
 }  // namespace
 
-void estimate_clock(std::vector<Bound>& upper, std::vector<Bound>& lower, Clock* clock) {
+std::vector<DeviceClock> align_clocks(ClockEvidence& evidence, CorrelationTable& table, EventStore& events,
+                                      bool enabled, bool* moved) {
+  evidence.prepare();
+  const bool behind = evidence.behind_a_wait(table);
+  std::vector<DeviceClock> clocks;
+  for (const ClockEvidence::Device& device : evidence.devices()) {
+    DeviceClock& clock = clocks.emplace_back();
+    clock.device = device.id;
+    clock.pairs = device.pairs;
+    clock.earliest_ns = clock.pairs != 0 ? device.least_lead : 0;
+    const bool doubt = clock.pairs != 0 && (device.least_lead < 0 || behind);
+    if (!enabled) {
+      clock.reason = doubt ? "The device's clock is off and was left so, because KINETO_SPYRE_CLOCK_ALIGN is off."
+                           : "Alignment is off (KINETO_SPYRE_CLOCK_ALIGN).";
+      continue;
+    }
+    if (!doubt && clock.pairs != 0) {
+      clock.reason = "No work begins before its launch or ends after it was waited for: its times were kept.";
+      continue;
+    }
+    std::vector<Bound> upper;
+    std::vector<Bound> lower;
+    evidence.collect(events, table, device.id, upper, lower);
+    estimate_clock(upper, lower, &clock);
+    if (!clock.applied) continue;
+    correct_records(events, clock);
+    *moved = true;
+  }
+  std::ranges::sort(clocks, {}, &DeviceClock::device);
+  return clocks;
+}
+
+void estimate_clock(std::vector<Bound>& upper, std::vector<Bound>& lower, DeviceClock* clock) {
   clock->pairs = upper.size();
   clock->applied = false;
   if (upper.empty()) {
@@ -127,7 +170,7 @@ void estimate_clock(std::vector<Bound>& upper, std::vector<Bound>& lower, Clock*
                       : "Work ended after it was waited for by the device's own clock, so its times were moved.";
 }
 
-int64_t to_host(const Clock& clock, int64_t device_ns) {
+int64_t to_host(const DeviceClock& clock, int64_t device_ns) {
   const double drift = clock.drift_ppm * 1e-6 * static_cast<double>(device_ns - clock.reference_ns);
   return device_ns - clock.offset_ns - static_cast<int64_t>(std::floor(drift));
 }

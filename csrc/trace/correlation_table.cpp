@@ -13,7 +13,7 @@ Launch* CorrelationTable::find_elsewhere(uint64_t id, uint64_t index) {
     return find(id);
   }
   const auto found = far_.find(id);
-  return found != far_.end() && found->second.item != nullptr ? &found->second : nullptr;
+  return found != far_.end() && found->second.event != nullptr ? &found->second : nullptr;
 }
 
 Launch& CorrelationTable::get_elsewhere(uint64_t id, uint64_t index) {

@@ -1,5 +1,8 @@
 // The launching call of each correlation id.
 //
+// In: host calls, by the launch joiner; the ends of their work, by the device events. Out: a launch by its id, and a
+// small number for each id. Events belong to the EventStore; a launch stays where it is until the next one is made.
+//
 // A runtime counts its calls, so the ids of a session are a range, nearly without gaps: launches stand in segments of
 // 65,536, found by an id's distance from a base. Ids that lie too far apart for that (wrapped, random, 64 bits wide)
 // are kept in a hash map. A segment takes pages as they are used, and new ones are had only while they are worth it.
@@ -9,19 +12,19 @@
 #include <unordered_map>
 #include <vector>
 
+#include "trace/event.h"
 #include "trace/pages.h"
-#include "trace/trace.h"
 
 namespace kineto_spyre::trace {
 
 // Of the host records of one id, the one that stands for it. All zero: none.
 struct Launch {
   int64_t start;
-  Item* item;        // with rank 0: a call of another process
-  int64_t work_end;  // the latest end of its device work so far; 0: none
-  uint32_t op;       // as in OpTimeline::Place
-  uint32_t range : 29;
-  uint32_t rank : 3;  // how good a launch the item is; 0: none at all
+  Event* event;       // with rank 0: a call of another process
+  int64_t work_end;   // the latest end of its device work so far; 0: none
+  uint32_t op;        // as OpTimeline::at() tells
+  uint32_t tid : 29;  // the thread whose ranges own the work
+  uint32_t rank : 3;  // how good a launch the event is; 0: none at all
 };
 static_assert(sizeof(Launch) == 32);
 
@@ -35,7 +38,7 @@ class CorrelationTable {
     const uint64_t index = id - base_;
     if (index / kSegment == current_) [[likely]] {
       Launch& launch = launches_[index % kSegment];
-      return launch.item != nullptr ? &launch : nullptr;
+      return launch.event != nullptr ? &launch : nullptr;
     }
     return find_elsewhere(id, index);
   }
@@ -47,18 +50,6 @@ class CorrelationTable {
       return launches_[index % kSegment];
     }
     return get_elsewhere(id, index);
-  }
-  // The straight ways: null where find() or get() have to look further.
-  Launch* known(uint64_t id) {
-    const uint64_t index = id - base_;
-    return index / kSegment == current_ && launches_[index % kSegment].rank != 0 ? &launches_[index % kSegment]
-                                                                                 : nullptr;
-  }
-  Launch* fresh(uint64_t id) {
-    const uint64_t index = id - base_;
-    if (index / kSegment != current_ || launches_[index % kSegment].item != nullptr) return nullptr;
-    ++count_;
-    return &launches_[index % kSegment];
   }
   // Small, distinct, from 0, below kNumbers.
   uint32_t number(uint64_t id) {

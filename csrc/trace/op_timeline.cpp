@@ -6,91 +6,101 @@ namespace kineto_spyre::trace {
 
 OpTimeline::OpTimeline(std::span<const capture::ThreadOpEvents> threads) {
   size_t begins = 0;
-  for (const capture::ThreadOpEvents& notes : threads) begins += notes.events.size() / 2 + 1;
+  for (const capture::ThreadOpEvents& events : threads) begins += events.events.size() / 2 + 1;
   ops_.reserve(begins);
   threads_.reserve(threads.size());
-  for (const capture::ThreadOpEvents& notes : threads) {
-    if (notes.events.empty()) continue;
-    // A tid that the system gave out again is one row of the trace: its notes go on in the same timeline.
-    const auto [at, added] = by_tid_.try_emplace(notes.tid, static_cast<int32_t>(threads_.size()));
-    if (added) threads_.push_back({.tid = notes.tid});
-    read(notes, threads_[static_cast<size_t>(at->second)]);
+  // A tid that the system gave out again is one track of the trace: its op events go on in the same timeline.
+  for (const capture::ThreadOpEvents& events : threads) {
+    if (!events.events.empty()) read(events, thread_of(events.tid));
   }
+  const auto earlier = [](const Edge& a, const Edge& b) { return a.ns < b.ns; };
   for (Thread& thread : threads_) {
-    const auto earlier = [](const Edge& a, const Edge& b) { return a.ns < b.ns; };
-    if (!std::ranges::is_sorted(thread.edges, earlier)) std::ranges::stable_sort(thread.edges, earlier);
+    if (!std::ranges::is_sorted(thread.edges.list, earlier)) std::ranges::stable_sort(thread.edges.list, earlier);
   }
 }
 
-void OpTimeline::read(const capture::ThreadOpEvents& notes, Thread& thread) {
-  std::vector<uint32_t> open_ops;
-  std::vector<uint32_t> open_ranges;
-  thread.edges.reserve(thread.edges.size() + notes.events.size() + 1);
+OpTimeline::Thread& OpTimeline::thread_of(int64_t tid) {
+  const auto [at, added] = by_tid_.try_emplace(tid, static_cast<int32_t>(threads_.size()));
+  if (added) threads_.push_back({.tid = tid});
+  return threads_[static_cast<size_t>(at->second)];
+}
+
+void OpTimeline::read(const capture::ThreadOpEvents& events, Thread& thread) {
+  std::vector<uint32_t> open;
+  std::vector<Edge>& edges = thread.edges.list;
+  edges.reserve(edges.size() + events.events.size() + 1);
   int64_t last = INT64_MIN;
-  for (const capture::OpEvent& note : notes.events) {
-    switch (note.kind) {
+  for (const capture::OpEvent& event : events.events) {
+    switch (event.kind) {
       case capture::OpEventKind::kPushOp:
-        ops_.push_back(note.id);
-        open_ops.push_back(static_cast<uint32_t>(ops_.size()));
+        thread.has_ops = true;
+        ops_.push_back(event.id);
+        open.push_back(static_cast<uint32_t>(ops_.size()));
         break;
       case capture::OpEventKind::kPopOp:
-        if (!open_ops.empty()) open_ops.pop_back();  // else it began before the notes did
+        if (!open.empty()) open.pop_back();  // else it began before the op events did
         break;
-      case capture::OpEventKind::kPushRange:
-        ranges_.push_back({note.id, open_ranges.empty() ? 0 : open_ranges.back()});
-        open_ranges.push_back(static_cast<uint32_t>(ranges_.size()));
-        break;
+      case capture::OpEventKind::kPushRange:  // ranges are the profiler's to tell
       case capture::OpEventKind::kPopRange:
-        if (!open_ranges.empty()) open_ranges.pop_back();
-        break;
+        continue;
     }
-    last = std::max(last, note.ns);  // conversion from ticks may round two edges into the wrong order
-    thread.edges.push_back(
-        {last, {open_ops.empty() ? 0 : open_ops.back(), open_ranges.empty() ? 0 : open_ranges.back()}});
+    last = std::max(last, event.ns);  // conversion from ticks may round two edges into the wrong order
+    edges.push_back({last, open.empty() ? 0 : open.back()});
   }
-  // Lost notes are the last ones: what was open then can't be known to have stayed so.
-  if (notes.dropped != 0) thread.edges.push_back({last, {}});
+  // Dropped op events are the last ones: what was open then can't be known to have stayed so.
+  if (events.dropped != 0) edges.push_back({last, 0});
 }
 
-int32_t OpTimeline::find_thread(int64_t tid) {
+int32_t OpTimeline::thread(int64_t tid) const {
   const auto at = by_tid_.find(tid);
-  last_tid_ = tid;
-  last_thread_ = at == by_tid_.end() ? -1 : at->second;
-  return last_thread_;
+  return at == by_tid_.end() ? -1 : at->second;
 }
 
-OpTimeline::Place OpTimeline::search(int32_t number, int64_t ns) {
-  Thread& thread = threads_[static_cast<size_t>(number)];
-  const std::vector<Edge>& edges = thread.edges;
+uint32_t OpTimeline::Edges::search(int64_t ns) {
   // A few steps from the last place either way, else a search.
-  size_t cursor = thread.cursor;
   constexpr int kSteps = 16;
   int steps = 0;
-  while (cursor > 0 && edges[cursor - 1].ns > ns && steps < kSteps) --cursor, ++steps;
-  while (cursor < edges.size() && edges[cursor].ns <= ns && steps < kSteps) ++cursor, ++steps;
+  while (cursor_ > 0 && list[cursor_ - 1].ns > ns && steps < kSteps) --cursor_, ++steps;
+  while (cursor_ < list.size() && list[cursor_].ns <= ns && steps < kSteps) ++cursor_, ++steps;
   if (steps == kSteps) {
-    cursor = static_cast<size_t>(std::ranges::upper_bound(edges, ns, {}, [](const Edge& edge) { return edge.ns; }) -
-                                 edges.begin());
+    cursor_ = static_cast<size_t>(std::ranges::upper_bound(list, ns, {}, [](const Edge& edge) { return edge.ns; }) -
+                                  list.begin());
   }
-  thread.cursor = cursor;
-  thread.from = cursor == 0 ? INT64_MIN : edges[cursor - 1].ns;
-  thread.until = cursor == edges.size() ? INT64_MAX : edges[cursor].ns;
-  thread.place = cursor == 0 ? Place{} : edges[cursor - 1].place;
-  return thread.place;
+  from_ = cursor_ == 0 ? INT64_MIN : list[cursor_ - 1].ns;
+  until_ = cursor_ == list.size() ? INT64_MAX : list[cursor_].ns;
+  op_ = cursor_ == 0 ? 0 : list[cursor_ - 1].op;
+  return op_;
 }
 
-OpTimeline::Place OpTimeline::only_one_at(int64_t ns, int64_t* tid) {
-  Place found;
-  const Thread* owner = nullptr;
+void OpTimeline::make_sole() {
+  sole_made_ = true;
+  struct Step {
+    Edge edge;
+    size_t thread;
+  };
+  std::vector<Step> steps;
   for (size_t i = 0; i < threads_.size(); ++i) {
-    const Place place = at(static_cast<int32_t>(i), ns);
-    if (place.op == 0) continue;
-    if (owner != nullptr) return {};
-    owner = &threads_[i];
-    found = place;
+    for (const Edge& edge : threads_[i].edges.list) steps.push_back({edge, i});
   }
-  if (owner != nullptr) *tid = owner->tid;
-  return found;
+  std::ranges::stable_sort(steps, {}, [](const Step& step) { return step.edge.ns; });
+  std::vector<uint32_t> now(threads_.size());
+  size_t within = 0;     // threads that are within an op
+  size_t their_sum = 0;  // of their numbers: with one left it is that one
+  for (const Step& step : steps) {
+    uint32_t& op = now[step.thread];
+    if (op != 0) --within, their_sum -= step.thread;
+    op = step.edge.op;
+    if (op != 0) ++within, their_sum += step.thread;
+    sole_.list.push_back({step.edge.ns, within == 1 ? now[their_sum] : 0});
+    sole_tids_.push_back(within == 1 ? threads_[their_sum].tid : -1);
+  }
+}
+
+uint32_t OpTimeline::sole_at(int64_t ns, int64_t* tid) {
+  if (!sole_made_) make_sole();
+  const uint32_t op = sole_.at(ns);
+  if (op != 0) *tid = sole_tids_[static_cast<size_t>(sole_.last_index())];
+  return op;
 }
 
 }  // namespace kineto_spyre::trace

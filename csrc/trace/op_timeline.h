@@ -1,7 +1,17 @@
-// Which op, and which record_function range, was innermost on a thread at a time.
+// Which op was innermost on a thread at a time.
 //
-// libaiupti has no external-correlation call, so this is how a launch finds its op: the capture's notes of one thread
-// are made into a timeline of edges, and a launch is looked up by its own thread and begin.
+// libaiupti has no external-correlation call, so this is how a launch finds its op: each thread's op events (capture)
+// become a list of edges, and a launch is looked up by its own thread and begin.
+//
+//   op events    push 1   push 2   pop   pop
+//   edges        1        2        1     0         each holds from its time until the next
+//
+// A thread that made no op events (a helper of the runtime's, or a release that doesn't tell who calls) gets the place
+// that is within an op at that time on any thread, if there is exactly one: the sole timeline, made when it is first
+// asked for.
+//
+// In: op events of each thread, in the order in which it made them. Owns the list of op ids, which becomes
+// the trace's. Lookups are fast for times that mostly ascend within a thread.
 #pragma once
 
 #include <cstdint>
@@ -15,55 +25,56 @@ namespace kineto_spyre::trace {
 
 class OpTimeline {
  public:
-  struct Place {
-    uint32_t op = 0;     // index into ops() plus 1; 0: none
-    uint32_t range = 0;  // index into ranges() plus 1; 0: none
-  };
-  struct Range {
-    uint64_t id;
-    uint32_t parent;  // index plus 1 of the range around it; 0: none
-  };
-
   explicit OpTimeline(std::span<const capture::ThreadOpEvents> threads);
 
-  // tid's number, -1 if it made no notes.
-  int32_t thread(int64_t tid) { return tid == last_tid_ ? last_thread_ : find_thread(tid); }
-  // Fast for times that mostly ascend within a thread.
-  Place at(int32_t number, int64_t ns) {
-    const Thread& thread = threads_[static_cast<size_t>(number)];
-    return ns >= thread.from && ns < thread.until ? thread.place : search(number, ns);
-  }
-  // For releases that don't tell the thread: the one place that is within an op at that time on any thread, if there is
-  // exactly one; *tid is its thread, else left alone.
-  Place only_one_at(int64_t ns, int64_t* tid);
+  // tid's number, -1 if nothing is known of it.
+  int32_t thread(int64_t tid) const;
+  bool has_ops(int32_t number) const { return threads_[static_cast<size_t>(number)].has_ops; }
+  // Index into ops() plus 1; 0: none.
+  uint32_t at(int32_t number, int64_t ns) { return threads_[static_cast<size_t>(number)].edges.at(ns); }
+  // The one op that is innermost on its thread at that time, if only one thread has one; *tid is its thread, else left
+  // alone.
+  uint32_t sole_at(int64_t ns, int64_t* tid);
 
   std::vector<uint64_t>& ops() { return ops_; }
-  const std::vector<Range>& ranges() const { return ranges_; }
 
  private:
   struct Edge {  // from here on until the next
     int64_t ns;
-    Place place;
+    uint32_t op;
+  };
+  class Edges {
+   public:
+    uint32_t at(int64_t ns) { return ns >= from_ && ns < until_ ? op_ : search(ns); }
+    // Of the edge that the last time asked for lies behind; -1: before all.
+    ptrdiff_t last_index() const { return static_cast<ptrdiff_t>(cursor_) - 1; }
+
+    std::vector<Edge> list;
+
+   private:
+    uint32_t search(int64_t ns);
+
+    size_t cursor_ = 0;  // the first edge after the last time that was asked for
+    // What that was the answer to.
+    int64_t from_ = 0, until_ = 0;
+    uint32_t op_ = 0;
   };
   struct Thread {
     int64_t tid;
-    std::vector<Edge> edges;
-    size_t cursor = 0;  // the first edge after the last time that was asked for
-    // What that was the answer to.
-    int64_t from = 0, until = 0;
-    Place place;
+    bool has_ops = false;
+    Edges edges;
   };
 
-  int32_t find_thread(int64_t tid);
-  Place search(int32_t number, int64_t ns);
-  void read(const capture::ThreadOpEvents& notes, Thread& thread);
+  Thread& thread_of(int64_t tid);
+  void read(const capture::ThreadOpEvents& events, Thread& thread);
+  void make_sole();
 
   std::vector<Thread> threads_;
   std::unordered_map<int64_t, int32_t> by_tid_;
-  int64_t last_tid_ = -1;
-  int32_t last_thread_ = -1;
   std::vector<uint64_t> ops_;
-  std::vector<Range> ranges_;
+  bool sole_made_ = false;
+  Edges sole_;
+  std::vector<int64_t> sole_tids_;  // by edge of sole_
 };
 
 }  // namespace kineto_spyre::trace

@@ -1,5 +1,5 @@
-// Random sessions through csrc/trace: records sound, odd and torn, in any order and several buffers, notes of ops and
-// ranges, walkers that misbehave. Whatever comes in, what comes out must keep its promises.
+// Random sessions through csrc/trace: records sound, odd and torn, in any order and several buffers, op events,
+// ranges that nest or cross, iterators that misbehave. Whatever comes in, what comes out must keep its promises.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <algorithm>
@@ -33,25 +33,25 @@ constexpr uint32_t kProcess = 42;
   } while (false)
 
 // Small blocks, so that their borders are met.
-class Store : public ItemStore {
+class Store : public EventStore {
  public:
-  Store() : ItemStore(sizeof(Item) + 8) {}
+  Store() : EventStore(sizeof(Event) + 8) {}
 
  private:
   Block allocate() override {
-    constexpr size_t kItems = 8;
-    blocks_.push_back(std::make_unique<std::byte[]>(kItems * (sizeof(Item) + 8)));
-    return {blocks_.back().get(), kItems};
+    constexpr size_t kEvents = 8;
+    blocks_.push_back(std::make_unique<std::byte[]>(kEvents * (sizeof(Event) + 8)));
+    return {blocks_.back().get(), kEvents};
   }
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
 };
 
-// A buffer, and where each of its records begins; the walker goes through that list.
+// A buffer, and where each of its records begins; the iterator goes through that list.
 struct Page {
   std::vector<uint64_t> memory;
   size_t valid = 0;
   std::vector<size_t> begins;
-  size_t place = 0;  // the walker's, in begins
+  size_t place = 0;  // the iterator's, in begins
   uint8_t* data() { return reinterpret_cast<uint8_t*>(memory.data()); }
 };
 
@@ -61,9 +61,9 @@ std::vector<capture::Buffer> buffers(std::vector<Page>& pages) {
   return result;
 }
 
-struct Walker {
+struct Iterator {
   static inline std::vector<Page>* pages;
-  static inline FuzzedDataProvider* mischief;  // null: a walker that behaves
+  static inline FuzzedDataProvider* mischief;  // null: an iterator that behaves
 
   static AIUpti_ResultTypes next(uint8_t* buffer, size_t, AIUpti_Activity** record) {
     Page* page = nullptr;
@@ -126,7 +126,7 @@ class Session {
           allocation();
           break;
         case 8:
-          note();
+          op_event();
           break;
         case 9:
           if (pages_.size() < 8) new_page();
@@ -211,17 +211,23 @@ class Session {
     times(record);
     put(record);
   }
-  void note() {
+  void op_event() {
     const auto tid = static_cast<int32_t>(few());
     capture::ThreadOpEvents* thread = nullptr;
     for (auto& candidate : threads) {
       if (candidate.tid == tid) thread = &candidate;
     }
     if (thread == nullptr) thread = &threads.emplace_back(capture::ThreadOpEvents{tid, 0, {}});
-    if (data_.ConsumeIntegral<uint8_t>() == 0) thread->lost = 1;
+    if (data_.ConsumeIntegral<uint8_t>() == 0) thread->dropped = 1;
     const auto kind = static_cast<capture::OpEventKind>(few());
     const bool begins = kind == capture::OpEventKind::kPushOp || kind == capture::OpEventKind::kPushRange;
     thread->events.push_back({time(), begins ? ++ids_ : 0, kind});
+    const auto length = data_.ConsumeIntegral<uint16_t>();
+    if (kind == capture::OpEventKind::kPushRange) {
+      const int64_t begin = kNow + data_.ConsumeIntegralInRange<int32_t>(-20'000, 2'000'000);
+      ranges.push_back({ids_, tid, begin, begin + length});
+      if (data_.ConsumeBool()) backward.push_back({static_cast<int64_t>(few()), tid, begin, begin + length / 2});
+    }
   }
   void garbage() {
     uint64_t words[32];
@@ -269,6 +275,8 @@ class Session {
   std::vector<Page>& pages() { return pages_; }
 
   std::vector<capture::ThreadOpEvents> threads;
+  std::vector<HostRange> ranges;
+  std::vector<BackwardInterval> backward;
 
  private:
   FuzzedDataProvider& data_;
@@ -277,77 +285,51 @@ class Session {
   size_t records_ = 0;
 };
 
-// What a trace shows, for comparing two.
-struct Shown {
-  Shown(const Trace& trace, ItemStore& items)
-      : captured(trace.captured), invalid(trace.invalid), warnings(trace.warnings) {
-    items.each([&](Item& item) {
-      const bool dropped = item.has(Item::kExcluded);
-      all.push_back({item.flags, dropped ? 0 : item.link, dropped ? 0U : item.id, dropped ? 0U : uint32_t{item.track},
-                     aiupti::start(item.record), aiupti::end(item.record)});
-    });
-    for (const Span& span : trace.spans) {
-      all.push_back(
-          {span.range_id, span.track, static_cast<uint64_t>(span.start), static_cast<uint64_t>(span.end), 0, 0});
-    }
-    for (const Clock& clock : trace.clocks) {
-      all.push_back({clock.device, clock.applied, static_cast<uint64_t>(clock.offset_ns), clock.pairs,
-                     static_cast<uint64_t>(clock.earliest_ns), 0});
-    }
-    all.push_back({trace.out_of_window, trace.not_requested, trace.overlaps, trace.tracks_exhausted, trace.early, trace.unlinked});
-  }
-  bool operator==(const Shown&) const = default;
-
-  std::vector<std::array<uint64_t, 6>> all;
-  std::array<uint64_t, kCategories> captured;
-  std::array<uint64_t, kInvalidReasons> invalid;
-  std::vector<std::string> warnings;
-};
-
-void check(const Trace& trace, ItemStore& items, const Options& options) {
+void check(const Trace& trace, EventStore& events, const Options& options, const std::vector<HostRange>& ranges) {
   uint64_t shown = 0;
   std::array<uint64_t, kCategories> captured{};
-  std::unordered_map<uint32_t, const Item*> launches;  // by the trace's id
-  std::unordered_map<uint32_t, uint64_t> raw_id;       // of device work and launches
+  std::unordered_map<uint32_t, const Event*> launches;  // by the trace's id
+  std::unordered_map<uint32_t, uint64_t> raw_id;        // of device work and launches
   std::unordered_map<uint64_t, uint32_t> shown_id;
-  std::unordered_map<uint16_t, std::vector<std::pair<uint64_t, uint64_t>>> copy_rows;
-  items.each([&](Item& item) {
-    if (item.has(Item::kExcluded)) return;
+  std::unordered_map<uint16_t, std::vector<std::pair<uint64_t, uint64_t>>> parallel;
+  events.each([&](Event& event) {
+    if (event.has(Event::kExcluded)) return;
     ++shown;
-    MUST(item.track < trace.tracks.size());
-    const Track& track = trace.tracks[item.track];
-    const uint64_t correlation = aiupti::correlation_id(item.record);
-    const bool host = item.kind == aiupti::Kind::kRuntime || item.kind == aiupti::Kind::kDriver;
-    MUST(track.host == host);
-    MUST(item.link <= trace.ops.size());
-    MUST(aiupti::start(item.record) <= aiupti::end(item.record));
-    const Category category = category_of(item.kind);
+    MUST(event.track < trace.tracks.size());
+    const Track& track = trace.tracks[event.track];
+    const uint64_t correlation = aiupti::correlation_id(event.record);
+    const bool host = event.is_call();
+    // An allocation stands on its caller's track, if the call is known.
+    if (event.category != Category::kMemory) MUST(track.host == host);
+    MUST(event.link <= trace.ops.size());
+    MUST(aiupti::start(event.record) <= aiupti::end(event.record));
+    const Category category = event.category;
     MUST(options.wanted[static_cast<size_t>(category)]);
     ++captured[static_cast<size_t>(category)];
     if (correlation != 0) {
-      MUST(item.id > kIdBase && item.id < uint32_t{1} << 31);
-      MUST(raw_id.try_emplace(item.id, correlation).first->second == correlation);
-      MUST(shown_id.try_emplace(correlation, item.id).first->second == item.id);
+      MUST(event.id > kIdBase && event.id < uint32_t{1} << 31);
+      MUST(raw_id.try_emplace(event.id, correlation).first->second == correlation);
+      MUST(shown_id.try_emplace(correlation, event.id).first->second == event.id);
     }
     if (host) {
-      const auto& call = *aiupti::as<AIUpti_ActivityAPI>(item.record);
+      const auto& call = *aiupti::as<AIUpti_ActivityAPI>(event.record);
       MUST(aiupti::process_id(call) == options.process_id || aiupti::process_id(call) == 0);
       MUST(static_cast<int64_t>(call.start) >= options.window_begin);
       MUST(static_cast<int64_t>(call.start) <= options.window_end);
-      if (item.has(Item::kCorrelated)) MUST(launches.try_emplace(item.id, &item).second);
-      if (item.has(Item::kFlow)) MUST(item.has(Item::kCorrelated));
+      if (event.has(Event::kCorrelated)) MUST(launches.try_emplace(event.id, &event).second);
+      if (event.has(Event::kFlow)) MUST(event.has(Event::kCorrelated));
       if (call.thread_id != 0) MUST(track.tid == call.thread_id);
     } else {
-      MUST(track.process == *aiupti::device_id(item.record));
-      MUST(track.tid >= 1);
-      MUST(!track.name.empty());
-      MUST(item.id > kIdBase && item.id < uint32_t{1} << 31);
-      MUST(item.has(Item::kCorrelated));
-      if (track.tid >= 100 && track.tid < 504 && trace.tracks_exhausted == 0) {
-        copy_rows[item.track].emplace_back(aiupti::start(item.record), aiupti::end(item.record));
+      MUST(track.host || track.process == *aiupti::device_id(event.record));
+      MUST(track.host || track.tid >= 1);
+      MUST(track.host || !track.name.empty());
+      MUST(event.id > kIdBase && event.id < uint32_t{1} << 31);
+      MUST(event.has(Event::kCorrelated));
+      if (!track.host && track.tid >= 100 && track.tid < 600 && trace.tracks_exhausted == 0) {
+        parallel[event.track].emplace_back(aiupti::start(event.record), aiupti::end(event.record));
       }
-      if (item.kind == aiupti::Kind::kCompute) {
-        const auto name = aiupti::name(*aiupti::as<AIUpti_ActivityCompute>(item.record));
+      if (aiupti::kind_of(event.record) == aiupti::Kind::kCompute) {
+        const auto name = aiupti::name(*aiupti::as<AIUpti_ActivityCompute>(event.record));
         MUST(name.size() <= 128);
         for (char c : safe_text(name)) MUST(c >= ' ' && c <= '~' && c != '"' && c != '\\');
       }
@@ -358,36 +340,47 @@ void check(const Trace& trace, ItemStore& items, const Options& options) {
   MUST(trace.records_read == shown + trace.total_invalid() + trace.out_of_window + trace.not_requested);
 
   // An arrow has one begin, on the launch of its id, and its work's op is the launch's.
-  items.each([&](Item& item) {
-    const bool host = item.kind == aiupti::Kind::kRuntime || item.kind == aiupti::Kind::kDriver;
-    if (item.has(Item::kExcluded) || host || !item.has(Item::kFlow)) return;
-    const auto launch = launches.find(item.id);
+  events.each([&](Event& event) {
+    if (event.has(Event::kExcluded) || event.is_call() || !event.has(Event::kFlow)) return;
+    const auto launch = launches.find(event.id);
     MUST(launch != launches.end());
-    MUST(launch->second->has(Item::kFlow));
-    MUST(item.kind == aiupti::Kind::kMemory || item.link == launch->second->link);
+    MUST(launch->second->has(Event::kFlow));
+    MUST(event.category == Category::kMemory || event.link == launch->second->link);
     // No work before its launch that is not marked so.
-    const bool early = aiupti::start(item.record) < aiupti::start(launch->second->record);
-    MUST(item.has(Item::kEarly) == early);
+    const bool early = aiupti::start(event.record) < aiupti::start(launch->second->record);
+    MUST(event.has(Event::kEarly) == early);
+    // It lies within the device's part of each range that its launch lies in.
+    if (event.category == Category::kMemory) return;
+    const auto& call = *aiupti::as<AIUpti_ActivityAPI>(launch->second->record);
+    const auto launched = static_cast<int64_t>(call.start);
+    for (const HostRange& range : ranges) {
+      if (call.thread_id == 0 || range.tid != call.thread_id || launched < range.begin || launched >= range.end)
+        continue;
+      MUST(std::ranges::any_of(trace.ranges, [&](const DeviceRange& shown) {
+        return shown.range_id == range.id && trace.tracks[shown.track].process == *aiupti::device_id(event.record) &&
+               shown.start <= static_cast<int64_t>(aiupti::start(event.record)) &&
+               shown.end >= static_cast<int64_t>(aiupti::end(event.record));
+      }));
+    }
   });
 
-  for (auto& [track, work] : copy_rows) {
+  for (auto& [track, work] : parallel) {
     std::sort(work.begin(), work.end());
     for (size_t i = 1; i < work.size(); ++i) MUST(work[i].first >= work[i - 1].second);
   }
-  std::set<std::pair<int64_t, int64_t>> rows;
+  std::set<std::pair<int64_t, int64_t>> tracks;
   for (const Track& track : trace.tracks)
-    MUST(rows.emplace(track.process + (track.host ? int64_t{1} << 40 : 0), track.tid).second);
-  for (size_t i = 0; i < trace.spans.size(); ++i) {
-    const Span& span = trace.spans[i];
-    MUST(span.track < trace.tracks.size() && !trace.tracks[span.track].host);
-    MUST(span.start <= span.end);
-    if (i != 0 && trace.spans[i - 1].track == span.track) MUST(trace.spans[i - 1].start <= span.start);
+    MUST(tracks.emplace(track.process + (track.host ? int64_t{1} << 40 : 0), track.tid).second);
+  for (size_t i = 0; i < trace.ranges.size(); ++i) {
+    const DeviceRange& range = trace.ranges[i];
+    MUST(range.track < trace.tracks.size() && !trace.tracks[range.track].host);
+    MUST(range.start <= range.end);
+    if (i != 0 && trace.ranges[i - 1].track == range.track) MUST(trace.ranges[i - 1].start <= range.start);
   }
   MUST(trace.clocks.size() == trace.devices.size());
-  for (const Clock& clock : trace.clocks) MUST(!clock.applied || clock.pairs > 0);
-  for (const std::string& warning : trace.warnings) {
-    MUST(!warning.empty() && warning.back() == '.');
-    MUST(safe_text(warning) == warning);
+  for (const DeviceClock& clock : trace.clocks) MUST(!clock.applied || clock.pairs > 0);
+  for (const std::string& example : {trace.first_early, trace.first_long, trace.first_overlap}) {
+    MUST(safe_text(example) == example);
   }
 }
 
@@ -411,20 +404,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
 
   Session session(data);
   session.fill();
-  // The slow path and the straight one, each on pages of its own: records may be corrected in place.
-  std::vector<Page> pages = session.pages();
-  const auto make = [&](std::vector<Page>& on, bool straight, Store& items) {
-    FuzzedDataProvider tricks_data(tricks.data(), tricks.size());
-    Walker::pages = &on;
-    Walker::mischief = mischief ? &tricks_data : nullptr;
-    options.straight_ways = straight;
-    Trace trace = make_trace({buffers(on), session.threads, &Walker::next}, options, items);
-    check(trace, items, options);
-    return Shown(trace, items);
-  };
-  Store long_items;
-  Store items;
-  const Shown expected = make(session.pages(), false, long_items);
-  MUST(make(pages, true, items) == expected);
+  FuzzedDataProvider tricks_data(tricks.data(), tricks.size());
+  Iterator::pages = &session.pages();
+  Iterator::mischief = mischief ? &tricks_data : nullptr;
+  Store events;
+  Trace trace;
+  const std::vector<capture::Buffer> lent = buffers(session.pages());
+  const Input input{lent, session.threads, &Iterator::next};
+  TraceMaking(input, options, &events, &trace).add_ranges(session.ranges, session.backward);
+  check(trace, events, options, session.ranges);
   return 0;
 }

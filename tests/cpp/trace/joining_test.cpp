@@ -43,11 +43,11 @@ TEST_CASE("case 1: a kernel belongs to the op that was innermost on the launchin
     REQUIRE(session.all.size() == 2);
     int64_t of_7 = 0;
     int64_t of_101 = 0;
-    for (const Item* item : session.all) {
-      CHECK(session.op_of(*item) == 7);
-      if (item->kind != aiupti::Kind::kCompute) continue;
-      of_7 += session.op_of(*item) == 7 ? Session::duration_of(*item) : 0;
-      of_101 += session.op_of(*item) == 101 ? Session::duration_of(*item) : 0;
+    for (const Event* event : session.all) {
+      CHECK(session.op_of(*event) == 7);
+      if (event->category != Category::kKernel) continue;
+      of_7 += session.op_of(*event) == 7 ? Session::duration_of(*event) : 0;
+      of_101 += session.op_of(*event) == 101 ? Session::duration_of(*event) : 0;
     }
     CHECK(of_7 == 1'000'000);
     CHECK(of_101 == 0);
@@ -65,18 +65,18 @@ TEST_CASE("case 2: one arrow from the launching call to its work; none for what 
                  });
     session.make();
     REQUIRE(session.all.size() == 4);
-    const Item& runtime = *session.of(aiupti::Kind::kRuntime).at(0);
-    const Item& driver = *session.of(aiupti::Kind::kDriver).at(0);
-    const Item& kernel = *session.of(aiupti::Kind::kCompute).at(0);
-    const Item& copy = *session.of(aiupti::Kind::kMemcpy).at(0);
-    CHECK(runtime.has(Item::kFlow));
-    CHECK(runtime.has(Item::kCorrelated));
-    CHECK(kernel.has(Item::kFlow));
+    const Event& runtime = *session.of(aiupti::Kind::kRuntime).at(0);
+    const Event& driver = *session.of(aiupti::Kind::kDriver).at(0);
+    const Event& kernel = *session.of(aiupti::Kind::kCompute).at(0);
+    const Event& copy = *session.of(aiupti::Kind::kMemcpy).at(0);
+    CHECK(runtime.has(Event::kFlow));
+    CHECK(runtime.has(Event::kCorrelated));
+    CHECK(kernel.has(Event::kFlow));
     CHECK(runtime.id == kernel.id);
-    CHECK_FALSE(driver.has(Item::kFlow));
-    CHECK_FALSE(driver.has(Item::kCorrelated));
-    CHECK_FALSE(copy.has(Item::kFlow));
-    CHECK(copy.has(Item::kCorrelated));
+    CHECK_FALSE(driver.has(Event::kFlow));
+    CHECK_FALSE(driver.has(Event::kCorrelated));
+    CHECK_FALSE(copy.has(Event::kFlow));
+    CHECK(copy.has(Event::kCorrelated));
     CHECK(copy.id != kernel.id);
     CHECK(session.trace.unlinked == 1);
   });
@@ -91,10 +91,10 @@ TEST_CASE("the launch is the call that launches, not the one that came first or 
                      [&] { session.add(Kernel{.start = 50 * kUs, .end = 60 * kUs, .correlation = 5}); },
                  });
     session.make();
-    for (const Item* item : session.of(aiupti::Kind::kRuntime)) {
-      const bool launch = aiupti::cbid(*aiupti::as<AIUpti_ActivityAPI>(item->record)) == kLaunch;
-      CHECK(item->has(Item::kFlow) == launch);
-      CHECK(item->has(Item::kCorrelated) == launch);
+    for (const Event* event : session.of(aiupti::Kind::kRuntime)) {
+      const bool launch = aiupti::cbid(*aiupti::as<AIUpti_ActivityAPI>(event->record)) == kLaunch;
+      CHECK(event->has(Event::kFlow) == launch);
+      CHECK(event->has(Event::kCorrelated) == launch);
     }
   });
 }
@@ -104,9 +104,9 @@ TEST_CASE("one launch and all of its work share one id") {
   session.add(Call{.start = 0, .end = 10, .correlation = 9, .data = 3});
   for (int i = 0; i < 3; ++i) session.add(Kernel{.start = 20 + 10 * i, .end = 30 + 10 * i, .correlation = 9});
   session.make();
-  for (const Item* item : session.all) {
-    CHECK(item->id == session.all[0]->id);
-    CHECK(item->has(Item::kFlow));
+  for (const Event* event : session.all) {
+    CHECK(event->id == session.all[0]->id);
+    CHECK(event->has(Event::kFlow));
   }
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("the innermost op wins, and only on its own thread") {
   CHECK(session.op_of(session.kernel("k2")) == 1);
   CHECK(session.op_of(session.kernel("k3")) == 3);
   CHECK(session.op_of(session.kernel("k4")) == 0);
-  CHECK(session.kernel("k4").has(Item::kFlow));  // its launch is known, its op is not
+  CHECK(session.kernel("k4").has(Event::kFlow));  // its launch is known, its op is not
 }
 
 TEST_CASE("a launch outside any op belongs to none") {
@@ -139,7 +139,7 @@ TEST_CASE("a launch outside any op belongs to none") {
   session.add(Call{.start = 20 * kUs, .end = 21 * kUs, .correlation = 1});
   session.add(Kernel{.start = 30 * kUs, .end = 31 * kUs, .correlation = 1});
   session.make();
-  for (const Item* item : session.all) CHECK(item->link == 0);
+  for (const Event* event : session.all) CHECK(event->link == 0);
 }
 
 TEST_CASE("a driver call on a helper thread belongs to the op of the runtime call with its id") {
@@ -155,7 +155,7 @@ TEST_CASE("a driver call on a helper thread belongs to the op of the runtime cal
             [&] { session.add(Kernel{.start = 60 * kUs, .end = 70 * kUs, .correlation = 3}); },
         });
     session.make();
-    for (const Item* item : session.all) CHECK(session.op_of(*item) == 7);
+    for (const Event* event : session.all) CHECK(session.op_of(*event) == 7);
   });
 }
 
@@ -168,7 +168,7 @@ TEST_CASE("a correlation id of 0 joins nothing, and its work has an id of its ow
   session.make();
   REQUIRE(session.adds_up());
   CHECK(session.kernel("a").link == 0);
-  CHECK_FALSE(session.kernel("a").has(Item::kFlow));
+  CHECK_FALSE(session.kernel("a").has(Event::kFlow));
   CHECK(session.kernel("a").id > kIdBase);
   CHECK(session.kernel("a").id != session.kernel("b").id);
 }
@@ -186,11 +186,11 @@ TEST_CASE("case 6: ids above 31 bits, and wrapped ones, come out distinct, small
   session.make();
   REQUIRE(session.adds_up());
   std::map<uint32_t, int> seen;
-  for (const Item* item : session.of(aiupti::Kind::kCompute)) {
-    CHECK(item->id > kIdBase);
-    CHECK(item->id < uint32_t{1} << 31);
-    CHECK(item->has(Item::kFlow));
-    ++seen[item->id];
+  for (const Event* event : session.of(aiupti::Kind::kCompute)) {
+    CHECK(event->id > kIdBase);
+    CHECK(event->id < uint32_t{1} << 31);
+    CHECK(event->has(Event::kFlow));
+    ++seen[event->id];
   }
   CHECK(seen.size() == raw.size());
 }
@@ -234,7 +234,7 @@ TEST_CASE("a release that doesn't tell the thread: joined where only one thread 
 
 TEST_CASE("an op whose end was lost does not swallow what comes after") {
   Session session;
-  session.note(kThread, 0, 7, capture::OpEventKind::kPushOp);
+  session.op_event(kThread, 0, 7, capture::OpEventKind::kPushOp);
   session.threads[0].dropped = 3;
   session.add(Call{.start = 10 * kUs, .end = 11 * kUs, .correlation = 1});
   session.make();
@@ -243,7 +243,7 @@ TEST_CASE("an op whose end was lost does not swallow what comes after") {
 
 TEST_CASE("an end without a begin is passed over") {
   Session session;
-  session.note(kThread, 0, 0, capture::OpEventKind::kPopOp);
+  session.op_event(kThread, 0, 0, capture::OpEventKind::kPopOp);
   session.op(7, 5 * kUs, 20 * kUs);
   session.add(Call{.start = 10 * kUs, .end = 11 * kUs, .correlation = 1});
   session.make();
@@ -263,15 +263,16 @@ TEST_CASE("a record_function range spans its work on each stream, and a range wi
   session.add(Kernel{.start = 310 * kUs, .end = 350 * kUs, .correlation = 3, .stream = 2});
   session.add(Kernel{.start = 500 * kUs, .end = 600 * kUs, .correlation = 4});
   session.make();
-  std::map<std::pair<uint64_t, std::string>, std::pair<int64_t, int64_t>> spans;
-  for (const Span& span : session.trace.spans) {
-    CHECK(spans.count({span.range_id, session.trace.tracks[span.track].name}) == 0);
-    spans[{span.range_id, session.trace.tracks[span.track].name}] = {(span.start - kNow) / kUs, (span.end - kNow) / kUs};
+  std::map<std::pair<uint64_t, std::string>, std::pair<int64_t, int64_t>> ranges;
+  for (const DeviceRange& range : session.trace.ranges) {
+    CHECK(ranges.count({range.range_id, session.trace.tracks[range.track].name}) == 0);
+    ranges[{range.range_id, session.trace.tracks[range.track].name}] = {(range.start - kNow) / kUs,
+                                                                        (range.end - kNow) / kUs};
   }
-  CHECK(spans == decltype(spans){{{50, "stream 1 ranges"}, {100, 400}},
-                                 {{51, "stream 1 ranges"}, {300, 400}},
-                                 {{50, "stream 2 ranges"}, {310, 350}},
-                                 {{51, "stream 2 ranges"}, {310, 350}}});
+  CHECK(ranges == decltype(ranges){{{50, "stream 1 ranges"}, {100, 400}},
+                                   {{51, "stream 1 ranges"}, {300, 400}},
+                                   {{50, "stream 2 ranges"}, {310, 350}},
+                                   {{51, "stream 2 ranges"}, {310, 350}}});
 }
 
 TEST_CASE("work that was joined to a lesser call before the launch turned up is joined to the launch") {
@@ -284,8 +285,8 @@ TEST_CASE("work that was joined to a lesser call before the launch turned up is 
   session.make();
   REQUIRE(session.adds_up());
   CHECK(session.op_of(session.kernel("k")) == 7);
-  CHECK(session.of(aiupti::Kind::kRuntime).at(0)->has(Item::kFlow));
-  CHECK_FALSE(session.of(aiupti::Kind::kDriver).at(0)->has(Item::kFlow));
+  CHECK(session.of(aiupti::Kind::kRuntime).at(0)->has(Event::kFlow));
+  CHECK_FALSE(session.of(aiupti::Kind::kDriver).at(0)->has(Event::kFlow));
   CHECK(session.trace.unlinked == 0);
 }
 
@@ -299,9 +300,9 @@ TEST_CASE("an allocation has an arrow, and is not counted as device time of the 
   memory.start = memory.end = kNow + 15 * kUs;
   session.raw(memory);
   session.make();
-  const Item& item = *session.of(aiupti::Kind::kMemory).at(0);
-  CHECK(item.has(Item::kFlow));
-  CHECK(item.link == 0);
+  const Event& event = *session.of(aiupti::Kind::kMemory).at(0);
+  CHECK(event.has(Event::kFlow));
+  CHECK(event.link == 0);
   CHECK(session.op_of(*session.of(aiupti::Kind::kRuntime).at(0)) == 7);
 }
 
@@ -330,9 +331,9 @@ TEST_CASE("many launches of many threads, in any order, each with its op") {
   REQUIRE(session.adds_up());
   REQUIRE(session.captured(Category::kKernel) == op_of.size());
   std::map<uint32_t, uint64_t> ids;
-  for (const Item* item : session.of(aiupti::Kind::kCompute)) {
-    const uint64_t id = aiupti::correlation_id(item->record);
-    CHECK(session.op_of(*item) == op_of.at(id));
-    CHECK(ids.emplace(item->id, id).second);
+  for (const Event* event : session.of(aiupti::Kind::kCompute)) {
+    const uint64_t id = aiupti::correlation_id(event->record);
+    CHECK(session.op_of(*event) == op_of.at(id));
+    CHECK(ids.emplace(event->id, id).second);
   }
 }

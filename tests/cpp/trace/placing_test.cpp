@@ -6,20 +6,20 @@
 using namespace kineto_spyre;
 using namespace kineto_spyre::trace;
 using namespace kineto_spyre::trace::testing;
-using Catch::Matchers::Contains;
 
 namespace {
 
-int64_t tid(const Session& session, const Item& item) { return session.track_of(item).tid; }
+int64_t tid(const Session& session, const Event& event) { return session.track_of(event).tid; }
 
-// No two items of one device row overlap.
-bool rows_are_clean(const Session& session) {
-  std::map<uint16_t, std::vector<std::pair<int64_t, int64_t>>> rows;
-  for (const Item* item : session.all) {
-    if (session.track_of(*item).host) continue;
-    rows[item->track].emplace_back(Session::start_of(*item), Session::start_of(*item) + Session::duration_of(*item));
+// No two events of one device track overlap.
+bool tracks_are_clean(const Session& session) {
+  std::map<uint16_t, std::vector<std::pair<int64_t, int64_t>>> tracks;
+  for (const Event* event : session.all) {
+    if (session.track_of(*event).host) continue;
+    tracks[event->track].emplace_back(Session::start_of(*event),
+                                      Session::start_of(*event) + Session::duration_of(*event));
   }
-  for (auto& [track, work] : rows) {
+  for (auto& [track, work] : tracks) {
     std::sort(work.begin(), work.end());
     for (size_t i = 1; i < work.size(); ++i) {
       if (work[i].first < work[i - 1].second) return false;
@@ -46,8 +46,7 @@ TEST_CASE("case 3: kernels that overlap on one stream keep their times, count on
     CHECK(Session::start_of(session.kernel("second")) == 5 * kUs);
     CHECK(Session::duration_of(session.kernel("second")) == 10 * kUs);
     CHECK(session.kernel("first").track == session.kernel("second").track);
-    REQUIRE(session.trace.warnings.size() == 1);
-    CHECK_THAT(session.trace.warnings[0], Contains("1 kernel begins") && Contains("'first' and 'second' on stream 1"));
+    CHECK(session.trace.first_overlap == "'first' and 'second' on stream 1 of device 0");
   }
 }
 
@@ -57,12 +56,11 @@ TEST_CASE("case 3: kernels on two streams don't overlap") {
   session.add(Kernel{.name = "b", .start = 5 * kUs, .end = 15 * kUs, .correlation = 2, .stream = 2});
   session.make();
   CHECK(session.trace.overlaps == 0);
-  CHECK(session.trace.warnings.empty());
   CHECK(tid(session, session.kernel("a")) == 1);
   CHECK(tid(session, session.kernel("b")) == 2);
 }
 
-TEST_CASE("case 3: copies that overlap go to two rows") {
+TEST_CASE("case 3: copies that overlap go to two tracks") {
   for (bool reversed : {false, true}) {
     INFO("records reversed: " << reversed);
     Session session;
@@ -72,10 +70,10 @@ TEST_CASE("case 3: copies that overlap go to two rows") {
     session.add(reversed ? first : second);
     session.make();
     std::set<int64_t> tids;
-    for (const Item* item : session.all) tids.insert(tid(session, *item));
+    for (const Event* event : session.all) tids.insert(tid(session, *event));
     CHECK(tids == std::set<int64_t>{100, 101});
     CHECK(session.trace.overlaps == 0);
-    CHECK(session.trace.warnings.empty());
+    CHECK(session.trace.tracks_exhausted == 0);
   }
 }
 
@@ -97,7 +95,7 @@ TEST_CASE("one kernel over many others counts each of them") {
   CHECK(session.trace.overlaps == 3);
 }
 
-TEST_CASE("copies have a row for each direction, fills and allocations one each, and all rows have names") {
+TEST_CASE("copies have a track for each direction, fills and allocations one each, and all tracks have names") {
   Session session;
   session.add(Copy{.kind = AIUPTI_ACTIVITY_MEMCPY_KIND_HTOD, .end = 10, .correlation = 1});
   session.add(Copy{.kind = AIUPTI_ACTIVITY_MEMCPY_KIND_DTOH, .end = 10, .correlation = 2});
@@ -145,20 +143,18 @@ TEST_CASE("stream 0 gets the lowest number that no other stream has, whichever c
   }
 }
 
-TEST_CASE("more overlapping copies than rows are kept, and said") {
+TEST_CASE("more overlapping copies than tracks are kept and counted") {
   Session session;
   for (uint64_t i = 0; i < 7; ++i) session.add(Copy{.start = int64_t(i), .end = 100, .correlation = i + 1});
   session.make();
   std::set<int64_t> tids;
-  for (const Item* item : session.all) tids.insert(tid(session, *item));
+  for (const Event* event : session.all) tids.insert(tid(session, *event));
   CHECK(tids == std::set<int64_t>{100, 101, 102, 103, 104});
   CHECK(session.captured(Category::kMemcpy) == 7);
   CHECK(session.trace.tracks_exhausted == 2);
-  REQUIRE(session.trace.warnings.size() == 1);
-  CHECK_THAT(session.trace.warnings[0], Contains("2 copies overlap more than the rows"));
 }
 
-TEST_CASE("copies in any order end up on rows without an overlap, and on no more rows than overlap at once") {
+TEST_CASE("copies in any order end up on tracks without an overlap, and on no more tracks than overlap at once") {
   std::vector<Copy> copies;
   for (int i = 0; i < 200; ++i) {
     const int64_t start = (i * 7919) % 10'007;
@@ -174,13 +170,13 @@ TEST_CASE("copies in any order end up on rows without an overlap, and on no more
                             })));
   }
   REQUIRE(most <= 5);
-  CHECK(rows_are_clean(session));
+  CHECK(tracks_are_clean(session));
   std::set<int64_t> tids;
-  for (const Item* item : session.all) tids.insert(tid(session, *item));
+  for (const Event* event : session.all) tids.insert(tid(session, *event));
   CHECK(tids.size() == most);
 }
 
-TEST_CASE("case 7: two devices have rows of their own") {
+TEST_CASE("case 7: two devices have tracks of their own") {
   Session session;
   session.add(Kernel{.name = "a", .end = 10 * kUs, .correlation = 1, .device = 0});
   session.add(Kernel{.name = "b", .end = 20 * kUs, .correlation = 2, .device = 1});
@@ -193,7 +189,7 @@ TEST_CASE("case 7: two devices have rows of their own") {
   CHECK(session.trace.overlaps == 0);
 }
 
-TEST_CASE("ranges that cross on one stream go to two rows; ranges that nest share one, the outer one first") {
+TEST_CASE("ranges that cross on one stream go to two tracks; ranges that nest share one, the outer one first") {
   Session session;
   session.range(1, 0, 100, kThread);
   session.range(2, 10, 40, kThread);
@@ -209,13 +205,13 @@ TEST_CASE("ranges that cross on one stream go to two rows; ranges that nest shar
   session.add(Kernel{.start = 400, .end = 500, .correlation = 3});
   session.add(Kernel{.start = 500, .end = 600, .correlation = 5});
   session.make();
-  std::map<uint64_t, std::string> rows;
+  std::map<uint64_t, std::string> tracks;
   std::vector<uint64_t> order;
-  for (const Span& span : session.trace.spans) {
-    rows[span.range_id] = session.trace.tracks[span.track].name;
-    order.push_back(span.range_id);
+  for (const DeviceRange& range : session.trace.ranges) {
+    tracks[range.range_id] = session.trace.tracks[range.track].name;
+    order.push_back(range.range_id);
   }
-  CHECK(rows ==
+  CHECK(tracks ==
         std::map<uint64_t, std::string>{{1, "stream 1 ranges"}, {2, "stream 1 ranges"}, {3, "stream 1 ranges 2"}});
   CHECK(order == std::vector<uint64_t>{1, 2, 3});
 }

@@ -1,4 +1,4 @@
-// Records and notes for the tests of csrc/trace: written by hand, read as libaiupti iterates.
+// Records, op events and ranges for the tests of csrc/trace: written by hand, read as libaiupti iterates.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ inline constexpr int64_t kNow = 1'750'000'000 * kSecond;  // some day of 2025
 inline constexpr uint32_t kProcess = 4242;
 inline constexpr uint32_t kThread = 4243;
 
-// The walker of a library: keeps the place of each buffer in state of its own, forgets it at the end of a walk.
-struct TestWalker {
+// The iterator of a library: keeps the place of each buffer in state of its own, and forgets it at the end.
+struct TestIterator {
   static inline std::map<uint8_t*, size_t> places;
   static inline std::map<const uint8_t*, size_t> sizes;  // of records of another size
 
@@ -88,55 +88,19 @@ struct Copy {
   uint64_t bytes = 4096;
 };
 
-// A session: records in one buffer after the other, notes by thread.
+// A session: records in one buffer after the other, op events by thread.
 class Session {
  public:
-  // What a trace shows, for comparing two of them.
-  std::vector<std::string> shown() {
-    std::vector<std::string> lines;
-    items.each([&](Item& item) {
-      const Track& track = item.has(Item::kExcluded) ? Track{} : trace.tracks.at(item.track);
-      lines.push_back(std::to_string(static_cast<int>(item.kind)) + " flags " + std::to_string(item.flags) + " at " +
-                      std::to_string(start_of(item)) + " for " + std::to_string(duration_of(item)) +
-                      (item.has(Item::kExcluded)
-                           ? std::string(" dropped")
-                           : " op " + std::to_string(op_of(item)) + " id " + std::to_string(item.id) + " on " +
-                                 std::to_string(track.process) + "/" + std::to_string(track.tid) + " " + track.name));
-    });
-    for (const Span& span : trace.spans) {
-      const Track& track = trace.tracks.at(span.track);
-      lines.push_back("range " + std::to_string(span.range_id) + " " + track.name + " " + std::to_string(span.start) +
-                      " to " + std::to_string(span.end));
-    }
-    for (const Clock& clock : trace.clocks) {
-      lines.push_back("clock " + std::to_string(clock.device) + " " + std::to_string(clock.offset_ns) + " " +
-                      std::to_string(clock.drift_ppm) + " " + std::to_string(clock.pairs) + " " +
-                      std::to_string(clock.earliest_ns) + " " + clock.reason);
-    }
-    const auto count = [&](const char* name, uint64_t n) { lines.push_back(name + (" " + std::to_string(n))); };
-    for (uint64_t n : trace.captured) count("captured", n);
-    for (uint64_t n : trace.invalid) count("invalid", n);
-    count("out_of_window", trace.out_of_window);
-    count("not requested", trace.not_requested);
-    count("overlaps", trace.overlaps);
-    count("tracks_exhausted", trace.tracks_exhausted);
-    count("long", trace.long_kernels);
-    count("early", trace.early);
-    count("unlinked", trace.unlinked);
-    count("unknown calls", trace.unknown_calls);
-    std::ranges::copy(trace.warnings, std::back_inserter(lines));
-    return lines;
-  }
-
   explicit Session(size_t buffer_bytes = 1 << 16) : buffer_bytes_(buffer_bytes) {
     options.window_begin = kNow;
     options.window_end = kNow + 10 * kSecond;
     options.process_id = kProcess;
+    options.waits_tell_target = true;
   }
   ~Session() {
     for (auto& memory : memory_) {
-      TestWalker::places.erase(bytes(memory));
-      for (size_t i = 0; i < memory.size() * 8; i += 8) TestWalker::sizes.erase(bytes(memory) + i);
+      TestIterator::places.erase(bytes(memory));
+      for (size_t i = 0; i < memory.size() * 8; i += 8) TestIterator::sizes.erase(bytes(memory) + i);
     }
   }
 
@@ -189,7 +153,7 @@ class Session {
     if (buffers_.empty() || buffers_.back().valid + size > buffer_bytes_) new_buffer();
     capture::Buffer& buffer = buffers_.back();
     std::memcpy(buffer.data + buffer.valid, &record, std::min(size, sizeof(R)));
-    if (more != 0) TestWalker::sizes[buffer.data + buffer.valid] = size;
+    if (more != 0) TestIterator::sizes[buffer.data + buffer.valid] = size;
     buffer.valid += size;
   }
   void new_buffer() {
@@ -198,14 +162,13 @@ class Session {
   }
 
   void op(uint64_t id, int64_t begin, int64_t end, int32_t tid = kThread) {
-    note(tid, begin, id, capture::OpEventKind::kPushOp);
-    note(tid, end, 0, capture::OpEventKind::kPopOp);
+    op_event(tid, begin, id, capture::OpEventKind::kPushOp);
+    op_event(tid, end, 0, capture::OpEventKind::kPopOp);
   }
   void range(uint64_t id, int64_t begin, int64_t end, int32_t tid = kThread) {
-    note(tid, begin, id, capture::OpEventKind::kPushRange);
-    note(tid, end, 0, capture::OpEventKind::kPopRange);
+    ranges.push_back({id, tid, kNow + begin, kNow + end});
   }
-  void note(int32_t tid, int64_t ns, uint64_t id, capture::OpEventKind kind) {
+  void op_event(int32_t tid, int64_t ns, uint64_t id, capture::OpEventKind kind) {
     for (capture::ThreadOpEvents& thread : threads) {
       if (thread.tid != tid) continue;
       auto at = thread.events.end();
@@ -220,49 +183,53 @@ class Session {
   void reverse() { std::reverse(buffers_.begin(), buffers_.end()); }
 
   Trace& make() {
-    trace = make_trace({buffers_, threads, next_record}, options, items);
+    trace = {};
+    TraceMaking(Input{buffers_, threads, next_record}, options, &events, &trace).add_ranges(ranges, backward);
     all.clear();
-    items.each([&](Item& item) {
-      if (!item.has(Item::kExcluded)) all.push_back(&item);
+    events.each([&](Event& event) {
+      if (!event.has(Event::kExcluded)) all.push_back(&event);
     });
     return trace;
   }
 
-  std::vector<const Item*> of(aiupti::Kind kind) const {
-    std::vector<const Item*> found;
-    for (const Item* item : all) {
-      if (item->kind == kind) found.push_back(item);
+  std::vector<const Event*> of(aiupti::Kind kind) const {
+    std::vector<const Event*> found;
+    for (const Event* event : all) {
+      if (aiupti::kind_of(event->record) == kind) found.push_back(event);
     }
     return found;
   }
-  const Item& kernel(std::string_view name) const {
-    for (const Item* item : all) {
-      if (item->kind == aiupti::Kind::kCompute &&
-          aiupti::name(*aiupti::as<AIUpti_ActivityCompute>(item->record)) == name) {
-        return *item;
+  const Event& kernel(std::string_view name) const {
+    for (const Event* event : all) {
+      if (aiupti::kind_of(event->record) == aiupti::Kind::kCompute &&
+          aiupti::name(*aiupti::as<AIUpti_ActivityCompute>(event->record)) == name) {
+        return *event;
       }
     }
     throw std::runtime_error("no kernel " + std::string(name) + " in the trace");
   }
-  uint64_t op_of(const Item& item) const { return item.link == 0 ? 0 : trace.ops.at(item.link - 1); }
-  const Track& track_of(const Item& item) const { return trace.tracks.at(item.track); }
-  static int64_t start_of(const Item& item) { return static_cast<int64_t>(aiupti::start(item.record)) - kNow; }
-  static int64_t duration_of(const Item& item) {
-    return static_cast<int64_t>(aiupti::end(item.record) - aiupti::start(item.record));
+  uint64_t op_of(const Event& event) const { return event.link == 0 ? 0 : trace.ops.at(event.link - 1); }
+  const Track& track_of(const Event& event) const { return trace.tracks.at(event.track); }
+  static int64_t start_of(const Event& event) { return static_cast<int64_t>(aiupti::start(event.record)) - kNow; }
+  static int64_t duration_of(const Event& event) {
+    return static_cast<int64_t>(aiupti::end(event.record) - aiupti::start(event.record));
   }
-  uint64_t invalid(InvalidReason refusal) const { return trace.invalid[static_cast<size_t>(refusal)]; }
+  uint64_t invalid(InvalidReason reason) const { return trace.invalid[static_cast<size_t>(reason)]; }
   uint64_t captured(Category category) const { return trace.captured[static_cast<size_t>(category)]; }
   bool adds_up() const {
-    return trace.records_read == trace.total_captured() + trace.total_invalid() + trace.out_of_window + trace.not_requested &&
+    return trace.records_read ==
+               trace.total_captured() + trace.total_invalid() + trace.out_of_window + trace.not_requested &&
            trace.total_captured() == all.size();
   }
 
   Options options;
-  NextRecord next_record = &TestWalker::next;
+  NextRecord next_record = &TestIterator::next;
   std::vector<capture::ThreadOpEvents> threads;
-  PlainStore items;
+  std::vector<HostRange> ranges;
+  std::vector<BackwardInterval> backward;
+  PlainEventStore events;
   Trace trace;
-  std::vector<const Item*> all;
+  std::vector<const Event*> all;
 
  private:
   static uint8_t* bytes(std::vector<uint64_t>& memory) { return reinterpret_cast<uint8_t*>(memory.data()); }

@@ -61,7 +61,9 @@ def test_a_call_that_launches_nothing_has_no_correlation(device, export):
     calls = trace.of("privateuse1_runtime")
     assert "aiuScheduleWait" in {e["name"] for e in calls}
     carried = collections.Counter(e["args"]["correlation"] for e in calls if "correlation" in e["args"])
-    assert carried == collections.Counter({e["args"]["correlation"]: 1 for e in trace.device_work})
+    allocations = [e for e in trace.events if e["name"].startswith("Memory (")]
+    assert len(allocations) == 2
+    assert carried == collections.Counter({e["args"]["correlation"]: 1 for e in trace.device_work + allocations})
 
 
 def test_case_2_arrows_are_above_those_of_the_backward_pass(export):
@@ -326,12 +328,21 @@ def test_what_each_kind_of_event_carries(device, export):
         [memory] = trace.named(name)
         assert memory["args"]["bytes"] >= 7000 and memory["args"]["address"] == address
         assert "stream" not in memory["args"] and memory["args"]["correlation"] > 0
+        assert memory["cat"] == "privateuse1_driver" and memory["tid"] == threading.get_native_id()
     launches = {e["name"]: e["args"] for e in trace.of("privateuse1_runtime")}
     assert launches["aiuLaunchControlBlocks"]["num_cbs"] == 1
     assert launches["aiuDataTransferDtoH"]["bytes"] == 5000
     assert trace.json["deviceProperties"][0]["type"] == "AIU"
     captured = session().captured
-    assert captured == {"kernel": 1, "memcpy": 1, "memset": 1, "memory": 2, "runtime": captured["runtime"], "driver": 0}
+    assert captured == {
+        "kernel": 1,
+        "memcpy": 1,
+        "memset": 1,
+        "memory": 2,
+        "runtime": captured["runtime"],
+        "driver": 0,
+        "prepare": 0,
+    }
     assert captured["runtime"] == len(trace.of("privateuse1_runtime"))
 
 

@@ -149,7 +149,9 @@ def test_a_library_that_delivers_nothing_is_named(run_python, tmp_path):
     assert not complete and records == 0
 
 
-@pytest.mark.parametrize(("kept", "tried"), [({}, True), ({"final_flush": False}, False), ({"final_flush": True}, True)])
+@pytest.mark.parametrize(
+    ("kept", "tried"), [({}, True), ({"final_flush": False}, False), ({"final_flush": True}, True)]
+)
 def test_a_flush_that_a_selftest_found_to_fail_is_left_out(run_python, tmp_path, kept, tried):
     """A library that fails to flush once nothing is enabled; its file is as large as the one that was tested."""
     library = tmp_path / "libaiupti.so"
