@@ -20,7 +20,7 @@ from ._notices import SpyreProfilerError, SpyreProfilerWarning
 from .profiler import Session, Status, enable, is_available, last_session, profile_spyre, status
 
 if TYPE_CHECKING:
-    from . import emulator
+    from . import emulator, report
 
 __all__ = [
     "Session",
@@ -32,13 +32,14 @@ __all__ = [
     "is_available",
     "last_session",
     "profile_spyre",
+    "report",
     "status",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "emulator":
-        return importlib.import_module(".emulator", __name__)
+    if name in ("emulator", "report"):
+        return importlib.import_module(f".{name}", __name__)
     if name == "__version__":  # pyproject.toml's
         from importlib.metadata import version
 

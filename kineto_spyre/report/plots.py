@@ -1,0 +1,112 @@
+"""Plots as inline SVG, in the colours that the page's style defines. In: facts. Out: an <svg>, or "".
+
+Each bar has a <title>, which a browser shows under the pointer.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from kineto_spyre.report.verdict import duration
+
+_WIDTH, _LEFT, _BAR = 1000, 260, 18
+_COLOURS = {
+    "kernels": 0, "collectives": 2, "copies": 3, "fills": 3, "host": 1, "synchronisation": 4, "launch latency": 5,
+    "queue wait": 6, "copy": 3, "other stream": 2, "collective": 2, "unknown": 7,
+}  # fmt: skip
+
+
+def _svg(height: int, body: str, what: str) -> str:
+    return f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(what)}">{body}</svg>'
+
+
+def _box(left: float, top: float, wide: float, high: float, colour: int, title: str) -> str:
+    return (f'<rect x="{left:.2f}" y="{top:.1f}" width="{max(wide, 0.4):.2f}" height="{high:.1f}" '
+            f'style="fill:var(--c{colour})"><title>{escape(title)}</title></rect>')  # fmt: skip
+
+
+def _text(left: float, top: float, text: str, kind: str = "", anchor: str = "start") -> str:
+    return f'<text x="{left:.1f}" y="{top:.1f}" class="{kind}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _short(text: str, most: int = 34) -> str:
+    return text if len(text) <= most else f"{text[: most - 13]}…{text[-12:]}"
+
+
+def bars(rows: list[tuple[str, float, int]], what: str) -> str:
+    """Horizontal bars: (label, ns, colour)."""
+    if not rows:
+        return ""
+    longest = max(value for _, value, _ in rows) or 1
+    body = ""
+    for place, (label, value, colour) in enumerate(rows):
+        top = place * (_BAR + 6)
+        body += _text(_LEFT - 8, top + 13, _short(label), anchor="end")
+        body += _box(_LEFT, top, value / longest * 600, _BAR, colour, f"{label}: {duration(value)}")
+        body += _text(_LEFT + value / longest * 600 + 8, top + 13, duration(value), "dim")
+    return _svg(len(rows) * (_BAR + 6), body, what)
+
+
+def kernels(facts: dict[str, Any]) -> str:
+    return bars([(one["name"], one["total"], 0) for one in facts["kernels"][:10]], "longest kernels")
+
+
+def causes(facts: dict[str, Any]) -> str:
+    several = len(facts["devices"]) > 1
+    return bars(
+        [
+            (f"device {device['device']}: {one['cause']}" if several else one["cause"], one["duration"],
+             _COLOURS[one["cause"]])
+            for device in facts["devices"] for one in device["causes"]
+        ],
+        "idle time by cause",
+    )  # fmt: skip
+
+
+def steps(facts: dict[str, Any]) -> str:
+    """A stacked bar a step: what its time was made of."""
+    shown = facts["steps"][:60]
+    longest = max(one["duration"] for one in shown)
+    used = list(dict.fromkeys(part for one in shown for part, ns in one["parts"].items() if ns))
+    body = ""
+    for place, one in enumerate(shown):
+        top, left = place * (_BAR + 4), float(_LEFT)
+        body += _text(_LEFT - 8, top + 13, one["title"], anchor="end")
+        for part, ns in one["parts"].items():
+            wide = ns / longest * 600
+            if ns:
+                body += _box(left, top, wide, _BAR, _COLOURS[part], f"{one['title']}, {part}: {duration(ns)}")
+            left += wide
+        body += _text(left + 8, top + 13, duration(one["duration"]), "dim")
+    return _with_legend(body, len(shown) * (_BAR + 4), used, "step times")
+
+
+def _with_legend(body: str, top: int, used: list[str], what: str) -> str:
+    left = 0
+    for part in used:
+        if left > _WIDTH - 150:
+            left, top = 0, top + 20
+        body += _box(left, top + 8, 12, 12, _COLOURS[part], part) + _text(left + 18, top + 18, part, "dim")
+        left += 34 + 7 * len(part)
+    return _svg(top + 28, body, what)
+
+
+def timeline(facts: dict[str, Any]) -> str:
+    """By track how busy it was, in as many slots as fit."""
+    body, top = "", 0
+    length = facts["window"]["duration"]
+    for device in facts["devices"]:
+        for stream in device["streams"]:
+            body += _text(_LEFT - 8, top + 13, _short(f"{device['device']}: {stream['stream']}"), anchor="end")
+            body += f'<rect class="back" x="{_LEFT}" y="{top}" width="{_WIDTH - _LEFT}" height="{_BAR}"/>'
+            slots = stream["load"]
+            wide = (_WIDTH - _LEFT) / len(slots)
+            colour = _COLOURS[stream["kind"]]
+            for place, load in enumerate(slots):
+                if load:
+                    high = max(1.0, load * _BAR)
+                    body += _box(_LEFT + place * wide, top + _BAR - high, wide, high, colour, f"busy {load:.0%}")
+            top += _BAR + 6
+    body += _text(_LEFT, top + 12, "0", "dim") + _text(_WIDTH, top + 12, duration(length), "dim", "end")
+    return _svg(top + 18, body, "timeline of the devices")
