@@ -30,8 +30,9 @@ def facts(trace: Trace) -> dict[str, Any]:
         NoDeviceWork: nothing of the trace ran on a device.
     """
     if len(trace) == 0 or len(work := understood(trace)) == 0:
+        read = f"{trace.problem}; what came before that " if trace.problem else ""
         raise NoDeviceWork(
-            "holds no device work (no kernel, copy or fill): profile with ProfilerActivity.PrivateUse1 (or "
+            f"{read}holds no device work (no kernel, copy or fill): profile with ProfilerActivity.PrivateUse1 (or "
             "kineto_spyre.profile_spyre) and run something on the device."
         )
     classifier = Classifier(work)

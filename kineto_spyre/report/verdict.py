@@ -40,11 +40,11 @@ def verdict(
     part, most = max(parts.items(), key=lambda one: one[1], default=("unknown", length))
     bound, because = _BOUND[part]
     sentence = f"Bound by {bound}: for {duration(most)} of {duration(length)} ({most / max(length, 1):.0%}) {because}"
-    places = [one for one in where if one["cause"] == part and (one["op"] or one["range"])]
+    places = [one for one in where if one["cause"] == part]
     if places:
         place = places[0]
-        name = f"in {place['op']}" if place["op"] else f"in the range {place['range']}, outside any op"
-        if place["op"] and place["range"]:
+        name = f"in {place['op']}" if place["op"] else "outside any op"
+        if place["range"]:
             name += f" (range {place['range']})"
         sentence += f", {duration(place['duration'])} of that {name}"
     elif part == "kernels" and kernels:

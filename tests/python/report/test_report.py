@@ -96,6 +96,20 @@ def test_a_trace_without_device_work_says_so():
         make(as_bytes(EVENTS[:1]))
 
 
+def test_a_cut_trace_says_where_it_ends(tmp_path):
+    whole = as_bytes(EVENTS)
+    assert "problem" in make(whole[:-40]).facts and make(whole[:-40]).facts["problem"]
+    path = tmp_path / "cut.json"
+    path.write_bytes(whole[: whole.index(b"aiuLaunch")])
+    ended = command(path)
+    assert ended.returncode == 1 and "what came before" in ended.stderr and len(ended.stderr.splitlines()) == 1
+
+
+def test_the_verdict_names_the_largest_place_even_outside_any_op():
+    late = [launch(5000, 1, 7), kernel(5002, 1, 1, 7), slice_("cpu_op", "aten::short", 0, 1)]
+    assert "outside any op" in make(as_bytes(late)).facts["steps"][0]["verdict"]
+
+
 def command(*arguments):
     return subprocess.run([sys.executable, "-m", "kineto_spyre", "report", *map(str, arguments)],
                           capture_output=True, text=True)  # fmt: skip
