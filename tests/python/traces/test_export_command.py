@@ -163,6 +163,20 @@ def test_a_failure_while_writing_leaves_what_was_there(trace, tmp_path, monkeypa
     assert names(tmp_path) == ["out.json", "run.pt.trace.json"]
 
 
+def test_a_file_that_another_program_makes_meanwhile_is_not_replaced(trace, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out.json"
+
+    def slow(_):
+        yield b"{}"
+        out.write_text("theirs")
+
+    monkeypatch.setattr("kineto_spyre.traces.cuda_names.renamed", slow)
+    assert main(["export", str(trace), "--cuda-names", "-o", str(out)]) == 2
+    assert f"{out} exists" in capsys.readouterr().err
+    assert out.read_text() == "theirs"
+    assert names(tmp_path) == ["out.json", "run.pt.trace.json"]
+
+
 def test_the_file_has_the_permissions_of_any_new_file(trace, tmp_path, capsys):
     assert main(["export", str(trace), "--cuda-names"]) == 0
     mask = os.umask(0)
