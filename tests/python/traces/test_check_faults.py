@@ -397,3 +397,19 @@ def test_more_names_than_are_kept_lose_names_but_no_finding(tmp_path, monkeypatc
     t.kernel["ts"] = t.end["ts"] = BASE + 1.0
     (finding,) = report(tmp_path, t)["findings"]
     assert finding["rule"] == "kernel-before-launch" and finding["first"]["ts"] == BASE + 1.0
+
+
+@pytest.mark.parametrize(
+    "key, value, what",
+    [
+        ("traceName", "log/[rank 0].pt.trace.json", "a ] in the trace's file name"),
+        ("comment", "a [b]", "a ] in the text of the metadata key comment"),
+        ("devices", [1], "a list in the metadata key devices"),
+    ],
+)
+def test_a_bracket_after_the_events_is_called_what_it_is(tmp_path, key, value, what):
+    t = Trace()
+    t.tail[key] = value
+    (finding,) = report(tmp_path, t)["findings"]
+    assert finding["rule"] == "contract-tail" and finding["what"].startswith(what)
+    assert finding["first"] == {"name": key}
