@@ -37,13 +37,13 @@ def test_a_hundred_thousand_kernels_need_no_model(device):
 def test_synchronising_waits_in_real_time_and_submitting_does_not(device):
     device.synchronize()
     begin = time.monotonic()
-    device.launch("long", ns=50_000_000)
+    device.launch("long", ns=1_000_000_000)
     device.launch("elsewhere", ns=1, stream=7)
     device.synchronize(stream=7)
     submitted = time.monotonic()
     device.synchronize()
-    assert time.monotonic() - begin >= 0.05
-    assert submitted - begin < time.monotonic() - begin
+    assert time.monotonic() - begin >= 1
+    assert submitted - begin < 1
 
 
 def test_other_python_threads_run_while_one_waits(device):
