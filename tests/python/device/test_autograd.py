@@ -168,7 +168,9 @@ def test_group_norm_can_be_differentiated_again_forward_and_by_functional_transf
         first = torch.autograd.grad(norm(x, w, b), (x, w, b), create_graph=True)
         second = torch.autograd.grad(sum(g.square().sum() for g in first), (x, w))
         plain = x.detach().contiguous()  # PyTorch's forward mode takes no other layout, on the CPU either
-        _, forward = torch.func.jvp(lambda t: norm(t, w.detach(), b.detach()), (plain,), (torch.ones_like(plain),))
+        _, forward = torch.func.jvp(
+            lambda t, w=w, b=b: norm(t, w.detach(), b.detach()), (plain,), (torch.ones_like(plain),)
+        )
         transformed = torch.func.grad(norm)(x.detach(), w.detach(), b.detach())
         results.append([t.detach().cpu() for t in (*first, forward, transformed, *second)])
     assert all(torch.equal(a, b) for a, b in zip(*(r[:5] for r in results)))

@@ -43,8 +43,10 @@ def test_complex_numbers_of_half_precision(name: str) -> None:
     wide, found = f(x.to(torch.complex64)), f(x.to("spyre"))
     expected = wide.to(torch.float16 if name == "angle" else torch.complex32)
     assert found.dtype == expected.dtype and found.device.type == "spyre"
-    assert torch.equal(torch.view_as_real(found.cpu()), torch.view_as_real(expected)) if found.is_complex() else (
-        torch.equal(found.cpu(), expected)
+    assert (
+        torch.equal(torch.view_as_real(found.cpu()), torch.view_as_real(expected))
+        if found.is_complex()
+        else (torch.equal(found.cpu(), expected))
     )
 
 

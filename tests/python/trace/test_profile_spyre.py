@@ -1,4 +1,4 @@
-"""kineto_spyre.profile_spyre, where torch.profiler.profile is rough; and what the plugin's part of a trace looks like."""
+"""kineto_spyre.profile_spyre, where torch.profiler.profile is rough; and what the plugin adds to a trace."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def trace_of(export):
     return run
 
 
-# --- events and tables --------------------------------------------------------------------------------------------------
+# --- events and tables -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("exposed", [False, True])
@@ -103,7 +103,7 @@ def test_nothing_of_ours_ends_after_the_window(x, trace_of):
             assert sum(trace.ns(event)) <= trace.json["baseTimeNanoseconds"] + round(window_end * 1000)
 
 
-# --- what is missing is said ---------------------------------------------------------------------------------------------
+# --- what is missing is said -----------------------------------------------------------------------------------------
 
 
 def test_no_buffers_is_no_sentence_with_a_zero(x, trace_of, recwarn):
@@ -170,7 +170,13 @@ def test_a_flush_that_a_selftest_found_to_fail_is_left_out(run_python, tmp_path,
         if kept:
             cache.file_of(library).parent.mkdir()
             cache.file_of(library).write_text(json.dumps(
-                {"format": cache.FORMAT, "library": library, "bytes": os.stat(library).st_size, "variations": [], **kept}
+                {
+                    "format": cache.FORMAT,
+                    "library": library,
+                    "bytes": os.stat(library).st_size,
+                    "variations": [],
+                    **kept,
+                }
             ))
         emulator.enable()
         x = torch.ones(4).to("spyre")
@@ -199,7 +205,7 @@ def test_a_session_is_typed_to_its_last_field(x, trace_of):
     assert session().diagnostics == [] and session().warnings == [] and session().complete
 
 
-# --- switched off and on -------------------------------------------------------------------------------------------------
+# --- switched off and on ---------------------------------------------------------------------------------------------
 
 
 def test_toggling_the_device(x, export):
@@ -219,7 +225,7 @@ def test_toggling_the_device(x, export):
     assert [name.split("_")[3] for name in (k["name"] for k in export(prof).kernels)] == ["add", "sub"]
 
 
-# --- export ---------------------------------------------------------------------------------------------------------------
+# --- export ----------------------------------------------------------------------------------------------------------
 
 
 def test_an_export_that_fails_takes_nothing_away(x, tmp_path):
@@ -302,7 +308,7 @@ def test_stacks_with_the_device_metric(x, tmp_path):
     assert sum(int(line.rsplit(" ", 1)[1]) for line in text.splitlines()) > 0
 
 
-# --- one at a time --------------------------------------------------------------------------------------------------------
+# --- one at a time ---------------------------------------------------------------------------------------------------
 
 
 def test_a_second_profile_on_another_thread_is_an_exception(x, export):
