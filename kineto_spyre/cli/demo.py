@@ -103,7 +103,8 @@ def _print_session(session: Session) -> None:
     kinds = ", ".join(f"{count} {kind}" for kind, count in session.captured.items())
     print(f"Captured: {kinds}.")
     invalid = ", ".join(f"{count} {reason}" for reason, count in session.invalid.items() if count)
-    print(f"Invalid: {invalid or 'none'}.  Dropped: {session.dropped}.  Out of the window: {session.out_of_window}.")
+    dropped, outside = session.dropped or "none", session.out_of_window or "none"
+    print(f"Invalid: {invalid or 'none'}.  Dropped: {dropped}.  Out of the window: {outside}.")
     for sentence in session.warnings:
         print(f"Note: {sentence}")
 

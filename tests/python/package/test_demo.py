@@ -59,7 +59,7 @@ def test_the_counts_are_printed_and_agree_with_the_trace(decoder):
     kernels = sum(e["cat"] == "kernel" for e in device_work(trace))
     assert kernels > 100
     assert f"Captured: {kernels} kernel, " in printed or f" {kernels} kernel" in printed
-    assert "Refused: none.  Lost: none." in printed
+    assert "Invalid: none.  Dropped: none." in printed
 
 
 def test_device_work_is_on_the_row_of_its_card(decoder):
