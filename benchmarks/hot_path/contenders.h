@@ -1,4 +1,4 @@
-// Who takes records: the floor, the emulated libaiupti over this project's pool, and what one would reach for instead, if
+// Who takes records: the floor, the emulated libaiupti's staging, and what one would reach for instead, if
 // their headers are installed (Debian: libboost-dev, libconcurrentqueue-dev, libreaderwriterqueue-dev).
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "capture/capture.h"
 #include "capture/clock.h"
 #include "capture/pool.h"
-#include "emulated_aiupti/record_writer.h"
+#include "emulated_aiupti/staging.h"
 
 #if __has_include(<boost/lockfree/queue.hpp>)
 #include <boost/lockfree/queue.hpp>
@@ -84,34 +84,25 @@ struct Floor : Contender {
   uint64_t drain() override { return 0; }
 };
 
-// The emulated libaiupti's writer over this project's pool.
-struct Ours : Contender {
-  inline static capture::Pool* pool = nullptr;
-  static bool lend(uint8_t** buffer, size_t* size, size_t* max_records) {
-    const capture::Buffer lent = pool->lend();
-    *buffer = lent.data;
-    *size = lent.size;
-    *max_records = 0;
-    return lent.data != nullptr;
+// The emulated libaiupti: a writer a thread, into chunks that its completion thread takes.
+struct Emulated : Contender {
+  inline static emulator::Staging* staging = nullptr;
+  static bool lend(emulator::Buffer* buffer) {
+    emulator::Chunk* const chunk = staging->take();
+    if (chunk != nullptr) *buffer = {chunk->data, emulator::Chunk::kBytes, 0, chunk};
+    return chunk != nullptr;
   }
-  static void give_back(uint8_t* buffer, size_t, size_t valid) { pool->complete(buffer, valid); }
+  static void give_back(const emulator::Buffer& buffer, size_t valid) { staging->push({buffer, valid}); }
 
-  capture::Pool mine;
+  std::unique_ptr<emulator::Staging> mine = std::make_unique<emulator::Staging>();
   const bool asymmetric = emulator::ProcessBarrier::available();
-  std::vector<uint32_t> taken;
   emulator::RecordWriter writers[kMaxProducers] = {{{lend, give_back}, asymmetric}, {{lend, give_back}, asymmetric}};
 
-  Ours() {
-    std::string error;
-    const capture::Config config;
-    if (!mine.map(64 << 20, config.buffer_bytes, &error)) {
-      std::fprintf(stderr, "%s\n", error.c_str());
-      std::exit(1);
-    }
-    mine.touch_ahead(64 << 20);
-    pool = &mine;
+  Emulated() {
+    mine->touch_ahead(kMaxProducers * (kBurst * sizeof(Record) / emulator::Chunk::kBytes + 2));  // as much as the floor
+    staging = mine.get();
   }
-  std::string name() const override { return "emulated library: a record, into a lent buffer"; }
+  std::string name() const override { return "emulated library: a record, staged"; }
   void produce(int producer, size_t count) override {
     emulator::RecordWriter& writer = writers[producer];
     for (size_t i = 0; i < count; ++i) {
@@ -121,18 +112,14 @@ struct Ours : Contender {
   }
   uint64_t drain() override {
     uint64_t count = 0;
-    mine.take_returned([&](uint32_t index, const capture::Buffer& buffer) {
-      const auto* records = reinterpret_cast<const Record*>(buffer.data);
-      for (size_t i = 0; i < buffer.valid / sizeof(Record); ++i) sink += records[i].stamp;
-      count += buffer.valid / sizeof(Record);
-      taken.push_back(index);
-    });
+    emulator::Staged staged;
+    while (mine->pop(&staged)) {
+      const auto* records = reinterpret_cast<const Record*>(staged.buffer.data);
+      for (size_t i = 0; i < staged.valid / sizeof(Record); ++i) sink += records[i].stamp;
+      count += staged.valid / sizeof(Record);
+      mine->put_back(static_cast<emulator::Chunk*>(staged.buffer.chunk));
+    }
     return count;
-  }
-  // As in a session: a trace reads its records in place, so a buffer is not lent again while there is that trace.
-  void over() override {
-    for (const uint32_t index : taken) mine.recycle(index);
-    taken.clear();
   }
 };
 

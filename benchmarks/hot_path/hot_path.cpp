@@ -42,7 +42,7 @@ std::string cell(double ns, double ratio) {
 void record_table(Producers& producers, int rounds) {
   std::vector<std::unique_ptr<Contender>> contenders;
   contenders.push_back(std::make_unique<Floor>());
-  contenders.push_back(std::make_unique<Ours>());
+  contenders.push_back(std::make_unique<Emulated>());
 #ifdef HAS_BOOST
   contenders.push_back(std::make_unique<BoostSpsc>());
   contenders.push_back(std::make_unique<BoostQueue>());
@@ -207,7 +207,7 @@ void off_table(Producers& producers, int rounds) {
 // One record after the caches were filled with something else: percentiles of single costs, the clock's own included.
 void cold_table(Producers& producers, int samples) {
   Floor floor;
-  Ours ours;
+  Emulated ours;
   MutexVector vector;
   Contender* contenders[] = {&floor, &ours, &vector};
   std::vector<double> ns[3];

@@ -1,4 +1,5 @@
-"""Faults on demand. What there is, csrc/emulator/faults.h says; `faults()` and KINETO_SPYRE_FAULTS take the same."""
+"""Faults on demand. csrc/emulator/runtime/include/spyre_emulator/faults.h says what each does; docs/reference/faults.md
+is for users. `faults()` and KINETO_SPYRE_FAULTS take the same."""
 
 from __future__ import annotations
 
@@ -23,8 +24,10 @@ class faults:
         host records       unknown_id
         buffers            no_buffers, truncate, swap_buffers, complete_twice, complete_late, strange_thread
         functions          fail, null_record, hang_flush
+        other releases     discard_at_disable, flush_when_disabled ("nothing" or "fail"), rotate_at_flush, end_code,
+                           buffer_limit, buffer_per_thread, null_thread_ids, api_field_order, attributes,
+                           short_compute, dmi_dmo, prepare
         devices            device_lost, hang, timeout
-        and on request     prepare
 
     Blocks nest: the inner one's faults are in force instead of the outer one's, not beside them. Raises ValueError,
     naming the key or value, for what it can't read.

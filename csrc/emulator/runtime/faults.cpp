@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
-#include <functional>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -12,7 +12,15 @@
 namespace kineto_spyre::emulator {
 namespace {
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+constexpr int64_t kMostEndCode = 1023;    // what AIUpti_ResultTypes can hold: its largest enumerator has 10 bits
+constexpr int64_t kCycleStampsBytes = 40;  // five of 8 bytes, at the end of compute records
+
+std::string quoted(std::string_view text) {
+  std::string result(1, '\'');
+  result += text;
+  result += '\'';
+  return result;
+}
 
 std::optional<double> number(std::string_view text, std::string_view* rest) {
   const std::string copy(text);
@@ -163,43 +171,106 @@ struct Reader {
     }
   }
 
-  bool read() {
-    if (key == "clock_offset") return offset();
-    if (key == "clock_drift") return drift();
-    if (key == "late") return span(faults.late_ns);
-    if (key == "early") return flag(faults.early);
-    if (key == "shuffle") return flag(faults.shuffle);
-    if (key == "duplicate") return every(faults.duplicate);
-    if (key == "drop") return every(faults.drop);
-    if (key == "torn") return every(faults.torn);
-    if (key == "zero_start") return every(faults.zero_start);
-    if (key == "backwards") return every(faults.backwards);
-    if (key == "size") return size();
-    if (key == "bad_name") return every(faults.bad_name);
-    if (key == "unterminated") return every(faults.unterminated);
-    if (key == "unknown_kind") return every(faults.unknown_kind);
-    if (key == "unknown_id") return every(faults.unknown_id);
-    if (key == "no_buffers") return buffers();
-    if (key == "truncate") return every(faults.truncate);
-    if (key == "swap_buffers") return flag(faults.swap_buffers);
-    if (key == "complete_twice") return every(faults.complete_twice);
-    if (key == "complete_late") return span(faults.complete_late_ns);
-    if (key == "strange_thread") return flag(faults.strange_thread);
-    if (key == "fail") return functions();
-    if (key == "null_record") return every(faults.null_record);
-    if (key == "hang_flush") return span(faults.hang_flush_ns);
-    if (key == "device_lost") return after(faults.device_lost, 0);
-    if (key == "hang") return after(faults.hang, 1);
-    if (key == "timeout") return span(faults.timeout_ns);
-    if (key == "prepare") return flag(faults.prepare);
-    *error = "there is no fault " + quoted(key) +
-             "; the faults are clock_offset, clock_drift, late, early, shuffle, duplicate, drop, torn, zero_start, "
-             "backwards, size, bad_name, unterminated, unknown_kind, unknown_id, no_buffers, truncate, swap_buffers, "
-             "complete_twice, complete_late, strange_thread, fail, null_record, hang_flush, device_lost, hang, timeout "
-             "and prepare";
-    return false;
+  bool buffer_limit() {
+    const auto n = integer(value);
+    if (!n || *n < 1) return refuse("a number of at least 1");
+    faults.buffer_limit = static_cast<uint64_t>(*n);
+    return true;
+  }
+
+  bool end_code() {
+    const auto code = integer(value);
+    if (!code || *code < 1 || *code > kMostEndCode) return refuse("a result code from 1 to 1023");
+    faults.end_code = static_cast<int32_t>(*code);
+    return true;
+  }
+
+  bool flush_when_disabled() {
+    if (value != "nothing" && value != "fail") return refuse("'nothing' or 'fail'");
+    faults.flush_when_disabled = value == "fail" ? FlushWhenDisabled::kFail : FlushWhenDisabled::kNothing;
+    return true;
+  }
+
+  bool short_compute() {
+    bool on = false;
+    if (!flag(on)) return false;
+    if (on) faults.size = -kCycleStampsBytes;
+    return true;
   }
 };
+
+struct Key {
+  std::string_view name;
+  bool (*read)(Reader& reader);
+  bool is_flag = false;
+};
+
+template <auto Member>
+constexpr Key every(std::string_view name) {
+  return {name, [](Reader& r) { return r.every(r.faults.*Member); }};
+}
+template <auto Member>
+constexpr Key flag(std::string_view name) {
+  return {name, [](Reader& r) { return r.flag(r.faults.*Member); }, true};
+}
+template <auto Member>
+constexpr Key span(std::string_view name) {
+  return {name, [](Reader& r) { return r.span(r.faults.*Member); }};
+}
+
+constexpr Key kKeys[] = {
+    {"clock_offset", [](Reader& r) { return r.offset(); }},
+    {"clock_drift", [](Reader& r) { return r.drift(); }},
+    span<&Faults::late_ns>("late"),
+    flag<&Faults::early>("early"),
+    flag<&Faults::shuffle>("shuffle"),
+    every<&Faults::duplicate>("duplicate"),
+    every<&Faults::drop>("drop"),
+    every<&Faults::torn>("torn"),
+    every<&Faults::zero_start>("zero_start"),
+    every<&Faults::backwards>("backwards"),
+    {"size", [](Reader& r) { return r.size(); }},
+    every<&Faults::bad_name>("bad_name"),
+    every<&Faults::unterminated>("unterminated"),
+    every<&Faults::unknown_kind>("unknown_kind"),
+    every<&Faults::unknown_id>("unknown_id"),
+    {"no_buffers", [](Reader& r) { return r.buffers(); }},
+    every<&Faults::truncate>("truncate"),
+    flag<&Faults::swap_buffers>("swap_buffers"),
+    every<&Faults::complete_twice>("complete_twice"),
+    span<&Faults::complete_late_ns>("complete_late"),
+    flag<&Faults::strange_thread>("strange_thread"),
+    {"fail", [](Reader& r) { return r.functions(); }},
+    every<&Faults::null_record>("null_record"),
+    span<&Faults::hang_flush_ns>("hang_flush"),
+    flag<&Faults::discard_at_disable>("discard_at_disable"),
+    {"flush_when_disabled", [](Reader& r) { return r.flush_when_disabled(); }},
+    flag<&Faults::rotate_at_flush>("rotate_at_flush"),
+    {"end_code", [](Reader& r) { return r.end_code(); }},
+    {"buffer_limit", [](Reader& r) { return r.buffer_limit(); }},
+    flag<&Faults::buffer_per_thread>("buffer_per_thread"),
+    flag<&Faults::null_thread_ids>("null_thread_ids"),
+    flag<&Faults::api_field_order>("api_field_order"),
+    flag<&Faults::attributes>("attributes"),
+    {"short_compute", [](Reader& r) { return r.short_compute(); }, true},
+    flag<&Faults::dmi_dmo>("dmi_dmo"),
+    flag<&Faults::prepare>("prepare"),
+    {"device_lost", [](Reader& r) { return r.after(r.faults.device_lost, 0); }},
+    {"hang", [](Reader& r) { return r.after(r.faults.hang, 1); }},
+    span<&Faults::timeout_ns>("timeout"),
+};
+
+const Key* find_key(std::string_view name, std::string* error) {
+  for (const Key& key : kKeys) {
+    if (key.name == name) return &key;
+  }
+  *error = "there is no fault " + quoted(name) + "; the faults are ";
+  for (size_t i = 0; i < std::size(kKeys); ++i) {
+    if (i != 0) *error += i + 1 == std::size(kKeys) ? " and " : ", ";
+    *error += kKeys[i].name;
+  }
+  return nullptr;
+}
 
 std::string_view trimmed(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\n");
@@ -218,12 +289,19 @@ std::unique_ptr<Faults> parse_faults(const char* specification, std::string* err
     const size_t comma = left.find(',');
     const std::string_view pair = trimmed(left.substr(0, comma));
     const size_t equals = pair.find('=');
-    if (equals == std::string_view::npos) {
-      *error = "a fault is written key=value; " + quoted(pair) + " has no '='";
+    const std::string_view name = trimmed(pair.substr(0, equals));
+    if (name.empty()) {
+      *error = "a fault is written key=value; " + quoted(pair) + " is not";
       return nullptr;
     }
-    Reader reader{*faults, trimmed(pair.substr(0, equals)), trimmed(pair.substr(equals + 1)), error};
-    if (!reader.read()) return nullptr;
+    const Key* const key = find_key(name, error);
+    if (key == nullptr) return nullptr;
+    if (equals == std::string_view::npos && !key->is_flag) {
+      *error = "the fault " + quoted(name) + " takes a value, written " + std::string(name) + "=value";
+      return nullptr;
+    }
+    Reader reader{*faults, name, equals == std::string_view::npos ? "1" : trimmed(pair.substr(equals + 1)), error};
+    if (!key->read(reader)) return nullptr;
     if (comma == std::string_view::npos) break;
     left = left.substr(comma + 1);
   }

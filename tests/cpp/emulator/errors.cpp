@@ -76,9 +76,10 @@ TEST_CASE("specifications of faults that can't be read are refused, naming what 
   machine(1);
   const std::pair<const char*, const char*> cases[] = {
       {"nonsense=1", "no fault 'nonsense'"},
-      {"drop", "'drop' has no '='"},
+      {"drop", "'drop' takes a value, written drop=value"},
       {"drop=0", "takes a number of at least 1"},
-      {"drop=1,,late=1ms", "'' has no '='"},
+      {"drop=1,,late=1ms", "'' is not"},
+      {"=1", "written key=value"},
       {"late=5parsecs", "'5parsecs' is not one"},
       {"late=-5ms", "takes a duration"},
       {"clock_offset=8:1ms", "a device from 0 to 7"},
@@ -88,12 +89,18 @@ TEST_CASE("specifications of faults that can't be read are refused, naming what 
       {"fail=enable+everything", "joined by +"},
       {"early=yes", "takes 0 or 1"},
       {"hang=0", "at least 1"},
+      {"end_code=0", "a result code from 1 to 1023"},
+      {"end_code=1024", "a result code from 1 to 1023"},
+      {"buffer_limit=0", "at least 1"},
+      {"flush_when_disabled", "takes a value"},
+      {"flush_when_disabled=1", "'nothing' or 'fail'"},
   };
   for (const auto& [specification, part] : cases) {
     REQUIRE(spyreSetFaults(specification) == SPYRE_ERROR_INVALID_VALUE);
     says(part);
   }
   OK(spyreSetFaults(" drop = 3 , clock_offset = 0:-1.5ms , clock_drift=1:50ppm "));
+  OK(spyreSetFaults(" discard_at_disable , rotate_at_flush=0, short_compute"));
   OK(spyreSetFaults(""));
 }
 

@@ -156,7 +156,7 @@ TEST_CASE("faults zero_start and backwards: times that can't be") {
   REQUIRE(client.kernels()[0].end < client.kernels()[0].start);
 }
 
-TEST_CASE("fault size: compute records are longer or shorter, the others are not, and a walk finds its way") {
+TEST_CASE("fault size: compute records are longer or shorter, the others are not, and an iteration finds its way") {
   machine(1);
   for (const auto& [specification, extra] : {std::pair{"size=+40", 40}, {"size=-40", -40}}) {
     Faults faults(specification);
@@ -198,7 +198,7 @@ TEST_CASE("fault size: asked for and taken back in the middle of a session, buff
   OK(spyreSetFaults(nullptr));
   client.collect();
   REQUIRE(client.kernels().size() == 40);
-  REQUIRE(client.walk_errors().empty());
+  REQUIRE(client.read_errors().empty());
   for (const auto& kernel : client.kernels()) REQUIRE(kernel.name[0] == 'k');
 }
 
@@ -305,7 +305,7 @@ TEST_CASE("fault complete_late: buffers come back after the flush, and after eve
   REQUIRE(client.completions().empty());
   REQUIRE(eventually([&] { return !client.completions().empty(); }));
   REQUIRE(spyreIsTracing() == 0);
-  client.walk();
+  client.read();
   REQUIRE(client.kernels().size() == 3);
 }
 
@@ -350,7 +350,7 @@ TEST_CASE("fault fail: each function returns an error when it is told to, and wo
   REQUIRE(client.kernels().size() == 2);
 }
 
-TEST_CASE("fault null_record: a walk succeeds now and then with no record") {
+TEST_CASE("fault null_record: GetNextRecord succeeds now and then with no record") {
   machine(1);
   Client client;
   launch_named(10);

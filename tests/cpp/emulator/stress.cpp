@@ -35,7 +35,7 @@ int rounds() {
 
 }  // namespace
 
-TEST_CASE("8 streams on 2 devices from 8 host threads, with a flusher and a walker beside them") {
+TEST_CASE("8 streams on 2 devices from 8 host threads, with a flusher and a reader beside them") {
   machine(2);
   constexpr int kThreads = 8;
   std::atomic<uint64_t> launches{0}, functions{0}, copies{0}, allocations{0};
@@ -44,7 +44,7 @@ TEST_CASE("8 streams on 2 devices from 8 host threads, with a flusher and a walk
   std::thread flusher([&] {
     while (!stop) {
       aiuptiFlushAllActivities();
-      client.walk();
+      client.read();
       usleep(2000);
     }
   });
@@ -106,7 +106,7 @@ TEST_CASE("8 streams on 2 devices from 8 host threads, with a flusher and a walk
   client.collect();
   REQUIRE(failures == 0);
   REQUIRE(client.dropped() == 0);
-  REQUIRE(client.walk_errors().empty());
+  REQUIRE(client.read_errors().empty());
   REQUIRE(client.kernels().size() == launches);
   REQUIRE(client.of<AIUpti_ActivityMemcpy>(AIUPTI_ACTIVITY_KIND_MEMCPY).size() == copies);
   REQUIRE(client.of<AIUpti_ActivityMemory>(AIUPTI_ACTIVITY_KIND_MEMORY).size() == 2 * allocations);
@@ -145,8 +145,8 @@ TEST_CASE("clients come and go while threads work") {
     client.disable();
     REQUIRE(aiuptiFlushAllActivities() == AIUPTI_SUCCESS);
     out += client.out();
-    client.walk();
-    errors += client.walk_errors().size();
+    client.read();
+    errors += client.read_errors().size();
   }
   stop = true;
   for (auto& thread : threads) thread.join();
@@ -187,13 +187,13 @@ TEST_CASE("faults come and go while threads work") {
     OK(spyreSetFaults(specifications[static_cast<size_t>(i) % std::size(specifications)]));
     usleep(3000);
     REQUIRE(aiuptiFlushAllActivities() == AIUPTI_SUCCESS);
-    client.walk();
+    client.read();
   }
   OK(spyreSetFaults(nullptr));
   stop = true;
   for (auto& thread : threads) thread.join();
   client.collect();
-  REQUIRE(client.walk_errors().empty());
+  REQUIRE(client.read_errors().empty());
 }
 
 #if !defined(SANITIZE_THREAD)  // whose own threads and locks don't survive a fork of many threads
@@ -240,6 +240,6 @@ TEST_CASE("the child of a fork has no machine and no libaiupti, hangs in nothing
   stop = true;
   for (auto& thread : threads) thread.join();
   client.collect();
-  REQUIRE(client.walk_errors().empty());
+  REQUIRE(client.read_errors().empty());
 }
 #endif

@@ -142,25 +142,25 @@ class Client {
     on_ = false;
   }
 
-  // Waits for the devices, flushes, and walks every buffer that came back.
+  // Waits for the devices, flushes, and reads every buffer that came back.
   void collect(bool synchronize = true) {
     int32_t devices = 0;
     spyreGetDeviceCount(&devices);
     for (int32_t device = 0; synchronize && device < devices; ++device) OK(spyreDeviceSynchronize(device));
     REQUIRE(aiuptiFlushAllActivities() == AIUPTI_SUCCESS);
-    walk();
+    read();
   }
 
-  void walk() {
+  void read() {
     std::lock_guard lock(mutex_);
-    for (; walked_ < completions_.size(); ++walked_) {
-      const Completion& done = completions_[walked_];
+    for (; buffers_read_ < completions_.size(); ++buffers_read_) {
+      const Completion& done = completions_[buffers_read_];
       while (true) {
         AIUpti_Activity* record = nullptr;
         const AIUpti_ResultTypes result = aiuptiActivityGetNextRecord(done.buffer, done.valid, &record);
-        if (result == AIUPTI_ERROR_MAX_LIMIT_REACHED) break;
+        if (result == end_code_) break;
         if (result != AIUPTI_SUCCESS) {
-          walk_errors_.push_back(result);
+          read_errors_.push_back(result);
           continue;
         }
         if (record == nullptr) {
@@ -194,6 +194,14 @@ class Client {
     return found;
   }
 
+  // With what result an iteration ends.
+  void expect_end(int code) { end_code_ = static_cast<AIUpti_ResultTypes>(code); }
+
+  // In the order of the requests.
+  std::vector<uint8_t*> lent() {
+    std::lock_guard lock(mutex_);
+    return lent_;
+  }
   // Buffers that were lent and did not come back.
   size_t out() {
     std::lock_guard lock(mutex_);
@@ -206,7 +214,7 @@ class Client {
     return completions_;
   }
   size_t null_records() const { return null_records_; }
-  const std::vector<AIUpti_ResultTypes>& walk_errors() const { return walk_errors_; }
+  const std::vector<AIUpti_ResultTypes>& read_errors() const { return read_errors_; }
   size_t dropped() {
     size_t count = 0;
     REQUIRE(aiuptiActivityGetNumDroppedRecords(&count) == AIUPTI_SUCCESS);
@@ -246,10 +254,11 @@ class Client {
   std::mutex mutex_;
   std::vector<uint8_t*> lent_;
   std::vector<Completion> completions_;
-  size_t walked_ = 0;
+  size_t buffers_read_ = 0;
   std::vector<AIUpti_Activity*> records_;
-  std::vector<AIUpti_ResultTypes> walk_errors_;
+  std::vector<AIUpti_ResultTypes> read_errors_;
   size_t null_records_ = 0;
+  AIUpti_ResultTypes end_code_ = AIUPTI_ERROR_MAX_LIMIT_REACHED;
 };
 
 template <typename Condition>

@@ -3,6 +3,7 @@
 
 #include "testing.h"
 
+using kineto_spyre::emulator::Buffer;
 using kineto_spyre::emulator::BufferSource;
 using kineto_spyre::emulator::ProcessBarrier;
 using kineto_spyre::emulator::RecordWriter;
@@ -30,7 +31,7 @@ class Store {
       : bytes_(buffer_bytes), max_records_(max_records), refuse_every_(refuse_every) {
     current = this;
   }
-  static bool lend(uint8_t** buffer, size_t* size, size_t* max_records) {
+  static bool lend(Buffer* buffer) {
     Store* s = current;
     std::lock_guard lock(s->mutex_);
     if (s->refuse_every_ != 0 && ++s->asked_ % s->refuse_every_ == 0) return false;
@@ -38,17 +39,15 @@ class Store {
       s->owned_.emplace_back(new uint64_t[s->bytes_ / 8]);
       s->free_.push_back(reinterpret_cast<uint8_t*>(s->owned_.back().get()));
     }
-    *buffer = s->free_.back();
+    *buffer = {s->free_.back(), s->bytes_, s->max_records_, nullptr};
     s->free_.pop_back();
-    *size = s->bytes_;
-    *max_records = s->max_records_;
     return true;
   }
-  static void give_back(uint8_t* buffer, size_t size, size_t valid) {
+  static void give_back(const Buffer& buffer, size_t valid) {
     Store* s = current;
     std::lock_guard lock(s->mutex_);
-    s->check(buffer, size, valid);
-    s->free_.push_back(buffer);
+    s->check(buffer.data, buffer.size, valid);
+    s->free_.push_back(buffer.data);
   }
   static BufferSource source() { return {lend, give_back}; }
 

@@ -70,13 +70,13 @@ if [ -n "${MODEL_LONG:-}" ]; then
   passes -DSEQUENTIALLY_CONSISTENT -DRECORDS=4 -DFLUSHES=3
 fi
 must_fail "the fence that membarrier() is" 's/std::atomic_thread_fence(.*);//' -DASYMMETRIC
-must_fail "the one track that a flush takes at most" 's/^      break;$//' -DASYMMETRIC -DRECORDS=4
+must_fail "the one side that a flush takes at most" 's/^      break;$//' -DASYMMETRIC -DRECORDS=4
 must_fail "the wait for a change before closing" '0,/while (changing_/s/while (changing_/while (false \&\& changing_/' -DASYMMETRIC
 must_fail "the wait for a change after closing" '/gives the buffer back now/{n;s/while (/while (false \&\& /}' -DASYMMETRIC -DRECORDS=4
 must_fail "the wait for an odd cursor" 's/while (cursor % 2 != 0)/while (false)/' -DASYMMETRIC
-must_fail "the release of the cursor" 's/track.cursor.store(cursor + bytes, std::memory_order_release)/track.cursor.store(cursor + bytes, std::memory_order_relaxed)/' -DASYMMETRIC
+must_fail "the release of the cursor" 's/side.cursor.store(cursor + bytes, std::memory_order_release)/side.cursor.store(cursor + bytes, std::memory_order_relaxed)/' -DASYMMETRIC
 must_fail "the release of the end" '/kCounted,$/{n;s/release/relaxed/}' -DASYMMETRIC
-must_fail "the order of cursor and end" 's/track.cursor.exchange(cursor | 1, std::memory_order_seq_cst)/track.cursor.exchange(cursor | 1, std::memory_order_relaxed)/' -DSEQUENTIALLY_CONSISTENT
+must_fail "the order of cursor and end" 's/side.cursor.exchange(cursor | 1, std::memory_order_seq_cst)/side.cursor.exchange(cursor | 1, std::memory_order_relaxed)/' -DSEQUENTIALLY_CONSISTENT
 
 rm -r "$work"
 exit $((failures != 0))

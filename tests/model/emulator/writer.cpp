@@ -8,6 +8,7 @@
 
 #include "emulated_aiupti/record_writer.h"
 
+using kineto_spyre::emulator::Buffer;
 using kineto_spyre::emulator::RecordWriter;
 
 #ifdef ASYMMETRIC
@@ -28,18 +29,16 @@ std::atomic<int> lent{0}, returned{0}, seen{0};
 std::atomic<int> records{0};
 std::atomic<bool> open_for_lending{true};
 
-bool lend(uint8_t** buffer, size_t* size, size_t* max_records) {
+bool lend(Buffer* buffer) {
   if (!open_for_lending.load(std::memory_order_seq_cst)) return false;
   const int index = lent.fetch_add(1, std::memory_order_relaxed);
   assert(index < kBuffers);
-  *buffer = reinterpret_cast<uint8_t*>(memory[index]);
-  *size = sizeof(memory[index]);
-  *max_records = 0;
+  *buffer = {reinterpret_cast<uint8_t*>(memory[index]), sizeof(memory[index]), 0, nullptr};
   return true;
 }
 
-void give_back(uint8_t* buffer, size_t, size_t valid) {
-  auto* words = reinterpret_cast<uint64_t*>(buffer);  // plain: a record still being written is a race
+void give_back(const Buffer& buffer, size_t valid) {
+  auto* words = reinterpret_cast<uint64_t*>(buffer.data);  // plain: a record still being written is a race
   const auto count = [&](size_t i) {
     records.fetch_add(1, std::memory_order_relaxed);
     seen.fetch_add(static_cast<int>(words[i]), std::memory_order_relaxed);

@@ -1,44 +1,47 @@
-// How records get into lent buffers: one writer a thread, no lock, no allocation, no system call, no shared counter.
+// How a thread writes records: one writer a thread, no lock, no allocation, no system call, no shared counter.
 //
-//   writer (one a thread)            lanes (two a writer, each for one lent buffer)
-//   +----------------------+         +------------------------------------------------------------+
-//   | lane   owner's own ---------->  | cursor  where the next record goes; odd while one is written |
-//   | lanes[2]             |         | end     no record ends beyond it; 0: not the owner's         |
-//   | lent[2]              |         +------------------------------------------------------------+
-//   +----------------------+           lent: begin, size, records left
+// Into what it writes is its source's affair: chunks of the library's own memory (staging.h) usually, buffers that the
+// client lent if each thread is to have its own. Here both are a Buffer.
+//
+//   writer (one a thread)            sides (two a writer, each for one buffer)
+//   +----------------------+         +--------------------------------------------------------------+
+//   | side   owner's own ----------> | cursor  where the next record goes; odd while one is written |
+//   | sides[2]             |         | end     no record ends beyond it; 0: not the owner's         |
+//   | held[2]              |         +--------------------------------------------------------------+
+//   +----------------------+           held: the side's buffer, records left
 //
 // What a record needs is in one line of the cache: with cold caches, a second line that the first one points to costs
 // as much as the whole rest.
 //
-// The owner writes a record at the cursor of its lane and moves the cursor. When the buffer is full it closes the lane
-// (end := 0), gives the buffer back (valid size: what was written), and opens the lane again with the next buffer.
+// The owner writes a record at the cursor of its side and moves the cursor. When the buffer is full it closes the side
+// (end := 0), gives the buffer back (valid size: what was written), and opens the side again with the next buffer.
 //
 // A flush has to give back buffers that are half full, while their owners may sleep for hours or be in the middle of a
-// record. So it closes the lane under the owner, whose next record finds end = 0 and goes on in the other lane, with
+// record. So it closes the side under the owner, whose next record finds end = 0 and goes on in the other side, with
 // another buffer. That is Dekker's question, asked once a record by the owner and once a flush by the flusher:
 //
 //   owner                                        flusher
 //   cursor := cursor | 1                         e := exchange(end, 0); 0? -> nothing to take
 //   (barrier)                                    (barrier)
-//   end < cursor + size? -> slow way             c := cursor; odd? -> wait until it changes
+//   end < cursor + size? -> slow path            c := cursor; odd? -> wait until it changes
 //   write                                        give the buffer back, up to c
 //   cursor := cursor + size (release)
 //
-// If both barriers are full, then either the owner sees the closed lane, or the flusher sees the odd cursor and waits
+// If both barriers are full, then either the owner sees the closed side, or the flusher sees the odd cursor and waits
 // until that record is written: never neither. The owner asks millions of times and the flusher once, so the owner's
 // barrier is the compiler's only (signal fence), and the flusher's is membarrier(2), which makes every running thread
 // of the process pass a full barrier (one that isn't running passed one when it was switched out). Where the kernel has
-// no membarrier (old kernels, some emulators), `end` is always 0: every record takes the slow way, which asks the same
+// no membarrier (old kernels, some emulators), `end` is always 0: every record takes the slow path, which asks the same
 // with sequentially consistent operations on `kept_end`.
 //
-// One flush runs at a time, it closes at most one lane of a writer, and an owner changes lanes only when a flush has
-// closed the one that it was in: so the lane that a flusher reads is never the one that the owner fills. (A flush that
-// tried both lanes could close the one that the owner has just fled to, and send it back into the one being read.) The
+// One flush runs at a time, it closes at most one side of a writer, and an owner changes sides only when a flush has
+// closed the one that it was in: so the side that a flusher reads is never the one that the owner fills. (A flush that
+// tried both sides could close the one that the owner has just fled to, and send it back into the one being read.) The
 // owner never waits for the flusher; the flusher waits for the rest of one record, or of one change of buffers.
 //
 // A source that is closed (lend() refuses, from then on) and flushed holds no buffer: `changing` says that the owner is
-// between taking its full buffer off and opening a lane with the next one. A flush that sees it waits: afterwards the
-// full buffer has been given back, and a new one is in a lane that the flush will close. An owner whose change begins
+// between taking its full buffer off and opening a side with the next one. A flush that sees it waits: afterwards the
+// full buffer has been given back, and a new one is in a side that the flush will close. An owner whose change begins
 // later asks a closed source, and is refused.
 //
 // When a thread ends, its writer, with its half-full buffer, is taken over by the next thread that needs one.
@@ -57,10 +60,16 @@ namespace kineto_spyre::emulator {
 
 // Where buffers come from and go to. Called on the writing thread (give_back: or the flushing one); must not lock if
 // writing shall not, and must not flush. Whatever lend() refuses by is loaded and stored sequentially consistently.
+struct Buffer {
+  uint8_t* data = nullptr;
+  size_t size = 0;
+  size_t max_records = 0;  // 0: as many as fit
+  void* chunk = nullptr;   // the source's own
+};
+
 struct BufferSource {
-  // Sets a buffer, its size, and how many records it may take (0: as many as fit). False: there is none.
-  bool (*lend)(uint8_t** buffer, size_t* size, size_t* max_records);
-  void (*give_back)(uint8_t* buffer, size_t size, size_t valid);
+  bool (*lend)(Buffer* buffer);  // false: there is none
+  void (*give_back)(const Buffer& buffer, size_t valid);
 };
 
 // A barrier in every thread of this process. barrier() may be called only if available().
@@ -88,24 +97,24 @@ class alignas(64) RecordWriter {
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
-  // Owner only. Calls fill(void*) for `bytes` bytes (an even number) in a lent buffer; records lie one behind the
+  // Owner only. Calls fill(void*) for `bytes` bytes (an even number) in its buffer; records lie one behind the
   // other. False: there was no buffer, or it is too small for the record; fill was not called.
   template <typename Fill>
   bool write(size_t bytes, Fill&& fill) {
-    Lane& lane = *lane_;
-    uintptr_t cursor = lane.cursor.load(std::memory_order_relaxed);
-    lane.cursor.store(cursor | 1, std::memory_order_relaxed);
+    Side& side = *side_;
+    uintptr_t cursor = side.cursor.load(std::memory_order_relaxed);
+    side.cursor.store(cursor | 1, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // partner: the barrier between hide() and take()
-    if (cursor + bytes <= lane.end.load(std::memory_order_acquire)) [[likely]] {  // partner: hide()'s exchange
+    if (cursor + bytes <= side.end.load(std::memory_order_acquire)) [[likely]] {  // partner: hide()'s exchange
       fill(reinterpret_cast<void*>(cursor));
-      lane.cursor.store(cursor + bytes, std::memory_order_release);  // partner: take()'s acquire
+      side.cursor.store(cursor + bytes, std::memory_order_release);  // partner: take()'s acquire
       return true;
     }
-    lane.cursor.store(cursor, std::memory_order_release);  // partner: take()'s acquire
+    side.cursor.store(cursor, std::memory_order_release);  // partner: take()'s acquire
     cursor = slow_begin(bytes);
     if (cursor == 0) return false;
     fill(reinterpret_cast<void*>(cursor));
-    lane_->cursor.store(cursor + bytes, std::memory_order_release);  // partner: take()'s acquire
+    side_->cursor.store(cursor + bytes, std::memory_order_release);  // partner: take()'s acquire
     return true;
   }
 
@@ -117,75 +126,74 @@ class alignas(64) RecordWriter {
   void take();
 
  private:
-  struct Lane {
+  struct Side {
     std::atomic<uintptr_t> cursor{0};    // the owner's; an address, or an address | 1
-    std::atomic<uintptr_t> end{0};       // an address; kCounted: each record takes the slow way; 0: closed
+    std::atomic<uintptr_t> end{0};       // an address; kCounted: each record takes the slow path; 0: closed
     std::atomic<uintptr_t> kept_end{0};  // `end` where there is no membarrier
   };
-  // The buffer of a lane: written by the owner while the lane is closed.
-  struct Lent {
-    uint8_t* begin = nullptr;
-    size_t size = 0;
+  // The buffer of a side: written by the owner while the side is closed.
+  struct Held {
+    Buffer buffer;
     size_t records_left = 0;  // the owner's
+
+    uintptr_t begin() const { return reinterpret_cast<uintptr_t>(buffer.data); }
   };
   static constexpr uintptr_t kCounted = 1;
 
-  std::atomic<uintptr_t>& end_of(Lane& lane) { return asymmetric_ ? lane.end : lane.kept_end; }
-  Lent& lent_to(const Lane& lane) { return lent_[&lane - lanes_.data()]; }
+  std::atomic<uintptr_t>& end_of(Side& side) { return asymmetric_ ? side.end : side.kept_end; }
+  Held& held_by(const Side& side) { return held_[&side - sides_.data()]; }
   uintptr_t slow_begin(size_t bytes);
 
-  std::array<Lane, 2> lanes_{};
-  Lane* lane_ = &lanes_[0];            // the owner's
-  bool open_ = false;                  // the owner's: it opened the lane and did not close it
+  std::array<Side, 2> sides_{};
+  Side* side_ = &sides_[0];            // the owner's
+  bool open_ = false;                  // the owner's: it opened the side and did not close it
   std::atomic<bool> changing_{false};  // sequentially consistent against hide() and what lend() asks
-  std::array<Lent, 2> lent_{};
-  Lane* taken_ = nullptr;  // the flusher's: between hide() and take()
+  std::array<Held, 2> held_{};
+  Side* taken_ = nullptr;  // the flusher's: between hide() and take()
   const BufferSource source_;
   const bool asymmetric_;
 };
 
-// Returns where the record goes, with the lane's cursor odd; 0 if there is no place.
+// Returns where the record goes, with the side's cursor odd; 0 if there is no place.
 inline uintptr_t RecordWriter::slow_begin(size_t bytes) {
   while (true) {
-    Lane& lane = *lane_;
-    Lent& lent = lent_to(lane);
-    std::atomic<uintptr_t>& end = end_of(lane);
+    Side& side = *side_;
+    Held& held = held_by(side);
+    std::atomic<uintptr_t>& end = end_of(side);
     if (open_) {
-      const uintptr_t cursor = lane.cursor.load(std::memory_order_relaxed);
-      lane.cursor.exchange(cursor | 1, std::memory_order_seq_cst);  // partner: take()'s load
+      const uintptr_t cursor = side.cursor.load(std::memory_order_relaxed);
+      side.cursor.exchange(cursor | 1, std::memory_order_seq_cst);  // partner: take()'s load
       if (end.load(std::memory_order_seq_cst) != 0) {               // partner: hide()'s exchange
-        const auto limit = reinterpret_cast<uintptr_t>(lent.begin) + lent.size;
-        if (cursor + bytes <= limit && lent.records_left != 0) {
-          if (lent.records_left != SIZE_MAX) --lent.records_left;
+        const uintptr_t limit = held.begin() + held.buffer.size;
+        if (cursor + bytes <= limit && held.records_left != 0) {
+          if (held.records_left != SIZE_MAX) --held.records_left;
           return cursor;
         }
       }
       changing_.store(true, std::memory_order_seq_cst);  // partner: hide()'s loads
       const bool mine = end.exchange(0, std::memory_order_seq_cst) != 0;
-      lane.cursor.store(cursor, std::memory_order_release);  // partner: take()'s acquire
+      side.cursor.store(cursor, std::memory_order_release);  // partner: take()'s acquire
       open_ = false;
       if (mine) {
-        source_.give_back(lent.begin, lent.size, cursor - reinterpret_cast<uintptr_t>(lent.begin));
+        source_.give_back(held.buffer, cursor - held.begin());
       } else {
-        lane_ = &lanes_[lane_ == &lanes_[0]];  // a flusher has taken this one, and may still be reading it
+        side_ = &sides_[side_ == &sides_[0]];  // a flusher has taken this one, and may still be reading it
         continue;
       }
     }
-    uint8_t* buffer = nullptr;
-    size_t size = 0, max_records = 0;
+    Buffer buffer;
     changing_.store(true, std::memory_order_seq_cst);  // partner: hide()'s loads
-    const bool had = source_.lend(&buffer, &size, &max_records);
-    if (!had || size < bytes) {
-      if (had) source_.give_back(buffer, size, 0);
+    const bool had = source_.lend(&buffer);
+    if (!had || buffer.size < bytes) {
+      if (had) source_.give_back(buffer, 0);
       changing_.store(false, std::memory_order_release);  // partner: hide()'s loads
       return 0;
     }
-    lent.begin = buffer;
-    lent.size = size;
-    lent.records_left = max_records == 0 ? SIZE_MAX : max_records;
-    lane.cursor.store(reinterpret_cast<uintptr_t>(buffer), std::memory_order_relaxed);
-    end.store(max_records == 0 ? reinterpret_cast<uintptr_t>(buffer) + size : kCounted,
-              std::memory_order_release);               // partner: hide()'s exchange
+    held.buffer = buffer;
+    held.records_left = buffer.max_records == 0 ? SIZE_MAX : buffer.max_records;
+    side.cursor.store(held.begin(), std::memory_order_relaxed);
+    end.store(buffer.max_records == 0 ? held.begin() + buffer.size : kCounted,
+              std::memory_order_release);  // partner: hide()'s exchange
     changing_.store(false, std::memory_order_release);  // partner: hide()'s loads
     open_ = true;
   }
@@ -193,42 +201,42 @@ inline uintptr_t RecordWriter::slow_begin(size_t bytes) {
 
 inline void RecordWriter::close() {
   if (!open_) return;
-  Lane& lane = *lane_;
+  Side& side = *side_;
   open_ = false;
   changing_.store(true, std::memory_order_seq_cst);                // partner: hide()'s loads
-  if (end_of(lane).exchange(0, std::memory_order_seq_cst) != 0) {  // partner: hide()'s exchange
-    const uintptr_t cursor = lane.cursor.load(std::memory_order_relaxed);
-    const Lent& lent = lent_to(lane);
-    source_.give_back(lent.begin, lent.size, cursor - reinterpret_cast<uintptr_t>(lent.begin));
+  if (end_of(side).exchange(0, std::memory_order_seq_cst) != 0) {  // partner: hide()'s exchange
+    const uintptr_t cursor = side.cursor.load(std::memory_order_relaxed);
+    const Held& held = held_by(side);
+    source_.give_back(held.buffer, cursor - held.begin());
   } else {
-    lane_ = &lanes_[lane_ == &lanes_[0]];
+    side_ = &sides_[side_ == &sides_[0]];
   }
   changing_.store(false, std::memory_order_release);  // partner: hide()'s loads
 }
 
 inline void RecordWriter::hide() {
   while (changing_.load(std::memory_order_seq_cst)) sched_yield();
-  for (Lane& lane : lanes_) {
-    if (end_of(lane).exchange(0, std::memory_order_seq_cst) != 0) {  // partner: the owner's release when it opened it
-      taken_ = &lane;
+  for (Side& side : sides_) {
+    if (end_of(side).exchange(0, std::memory_order_seq_cst) != 0) {  // partner: the owner's release when it opened it
+      taken_ = &side;
       break;
     }
   }
-  // An owner that closed its lane just before us gives the buffer back now.
+  // An owner that closed its side just before us gives the buffer back now.
   while (changing_.load(std::memory_order_seq_cst)) sched_yield();
 }
 
 inline void RecordWriter::take() {
   if (taken_ == nullptr) return;
-  Lane& lane = *taken_;
+  Side& side = *taken_;
   taken_ = nullptr;
-  uintptr_t cursor = lane.cursor.load(std::memory_order_seq_cst);  // partner: the owner's odd stores
+  uintptr_t cursor = side.cursor.load(std::memory_order_seq_cst);  // partner: the owner's odd stores
   while (cursor % 2 != 0) {
     sched_yield();
-    cursor = lane.cursor.load(std::memory_order_acquire);  // partner: the owner's release
+    cursor = side.cursor.load(std::memory_order_acquire);  // partner: the owner's release
   }
-  const Lent& lent = lent_to(lane);
-  source_.give_back(lent.begin, lent.size, cursor - reinterpret_cast<uintptr_t>(lent.begin));
+  const Held& held = held_by(side);
+  source_.give_back(held.buffer, cursor - held.begin());
 }
 
 }  // namespace kineto_spyre::emulator

@@ -1,6 +1,6 @@
 // Faults on demand: what spyreSetFaults, KINETO_SPYRE_FAULTS and kineto_spyre.emulator.faults() take.
 //
-// A specification is a comma-separated list of key=value. Durations are a number with ns, us, ms or s (none: ns).
+// A specification is a comma-separated list of key=value; of a key that takes 0 or 1, the key alone means 1. Durations are a number with ns, us, ms or s (none: ns).
 // "every N" means the N-th, the 2N-th and so on, counted from when the faults were set. Where D: is allowed, D is a
 // device and the fault is for it alone; without it, for all.
 //
@@ -20,7 +20,7 @@
 //   unknown_kind=N               after every N-th a record of kind 42, 64 bytes, as a newer library might write
 // Records of host calls
 //   unknown_id=N                 every N-th has callback id 9999
-// Buffers
+// Buffers: trouble
 //   no_buffers=N                 after N more buffers libaiupti gets no further one
 //   truncate=N                   every N-th buffer's valid size ends in the middle of its last record
 //   swap_buffers=1               buffers are completed at a flush only, last first
@@ -31,12 +31,23 @@
 //   fail=NAME[+NAME...]          these return an error: register, enable, disable, next, dropped, flush
 //   null_record=N                every N-th call of GetNextRecord succeeds with a null record
 //   hang_flush=DURATION          flush blocks that long, or until the faults are cleared
+// What another release of libaiupti might do, where nobody knows what the real one does
+//   discard_at_disable=1         what is recorded and not delivered when its kind is disabled is thrown away, uncounted
+//   flush_when_disabled=WHAT     a flush with no kind enabled: nothing (succeeds, delivers nothing) or fail (an error)
+//   rotate_at_flush=1            a flush requests the next buffer at once, whether there are records for it or not
+//   end_code=N                   what GetNextRecord returns at a buffer's end, from 1 to 1023 (3)
+//   buffer_limit=N               at most N buffers from one flush to the next; what finds none is dropped and counted
+//   buffer_per_thread=1          each thread has buffers of its own: they come back in no order
+//   null_thread_ids=1            thread_id of host calls is 0
+//   api_field_order=1            records of host calls have their fields in another order, and the same size
+//   attributes=1                 records of host calls are 256 bytes longer: a text follows
+//   short_compute=1              compute records without the cycle stamps: the same as size=-40
+//   dmi_dmo=1                    each kernel in up to three compute records: DMI, EXECUTE, DMO
+//   prepare=1                    compute records with operation kind PREPARE as well, before those of the execution
 // Devices
 //   device_lost=[D:]N            after N more pieces of work the device is lost: whatever is asked of it fails
 //   hang=[D:]N                   the N-th kernel launched from now on never ends
 //   timeout=DURATION             how long a wait for a kernel that never ends lasts before it fails (10 s)
-// Not a fault, but on request
-//   prepare=1                    compute records with operation kind PREPARE as well, before those of the execution
 //
 // Clearing the faults, or setting others, mends: kernels that never ended end now, lost devices come back (their memory
 // as it was, the work that had not ended gone), clocks agree again.
@@ -97,6 +108,8 @@ enum FailingFunction : uint32_t {
   kFailFlush = 32,
 };
 
+enum class FlushWhenDisabled : uint8_t { kWorks, kNothing, kFail };
+
 // One specification in force. Its settings never change; a later one takes its place and this one stays, as some thread
 // may still read it (a few hundred bytes each).
 struct Faults {
@@ -115,7 +128,12 @@ struct Faults {
   std::array<After, kMaxDevices> device_lost{};
   std::array<After, kMaxDevices> hang{};
   uint64_t timeout_ns = 10'000'000'000;
-  bool prepare = false;
+  bool discard_at_disable = false, rotate_at_flush = false, buffer_per_thread = false;
+  FlushWhenDisabled flush_when_disabled = FlushWhenDisabled::kWorks;
+  int32_t end_code = 0;       // 0: the usual one
+  uint64_t buffer_limit = 0;  // 0: none
+  bool null_thread_ids = false, api_field_order = false, attributes = false;
+  bool prepare = false, dmi_dmo = false;
   const Faults* before = nullptr;  // those that were in force earlier
 };
 
@@ -123,7 +141,7 @@ struct Faults {
 std::unique_ptr<Faults> parse_faults(const char* specification, std::string* error);
 
 // What spyreSetFaults put in force, or null: nothing is wrong, and the usual ways are taken. Valid for good. Inline,
-// for each record that is written or walked asks.
+// for each record that is written or read asks.
 SPYRE_API extern std::atomic<Faults*> faults_in_force;
 inline Faults* current_faults() noexcept {
   return faults_in_force.load(std::memory_order_acquire);  // partner: spyreSetFaults' release

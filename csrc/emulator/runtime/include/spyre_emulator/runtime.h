@@ -127,7 +127,7 @@ SPYRE_API spyreError_t spyreLaunchKernel(int32_t device, spyreStream_t stream, c
 // with the calling thread, from begin_ns to end_ns (host clock, ns since the epoch).
 SPYRE_API spyreError_t spyreRecordApi(uint32_t cbid, uint64_t begin_ns, uint64_t end_ns, uint64_t data);
 
-// Faults on demand: a comma-separated list of key=value (csrc/emulator/faults.h says which); null or "" clears them.
+// Faults on demand: a comma-separated list of key=value (spyre_emulator/faults.h says which); null or "" clears them.
 // SPYRE_ERROR_INVALID_VALUE, with a sentence naming the key or value, for what it can't read.
 SPYRE_API spyreError_t spyreSetFaults(const char* specification);
 
