@@ -29,12 +29,22 @@ inline uint64_t mix(uint64_t x) {
   return x ^ (x >> 29);
 }
 
+// The stores are atomic (relaxed), because two borrowers may have the same memory: the sink, which any number of requests
+// get once all scratch buffers are lent, and which nobody reads (capture/scratch_buffers.h). A reader that does not come
+// after the borrower is still a race that ThreadSanitizer sees, because whole() reads plainly; and two that share a buffer
+// that is read leave torn records.
+inline void store(uint64_t& word, uint64_t value) { __atomic_store_n(&word, value, __ATOMIC_RELAXED); }
+
 inline void fill(TestRecord& record, uint64_t producer, uint64_t sequence) {
-  record.producer = producer;
-  record.sequence = sequence;
+  store(record.producer, producer);
+  store(record.sequence, sequence);
   uint64_t sum = mix(producer) ^ mix(sequence);
-  for (uint64_t& word : record.filling) sum += word = mix(sum);
-  record.checksum = sum;
+  for (uint64_t& word : record.filling) {
+    const uint64_t value = mix(sum);
+    store(word, value);
+    sum += value;
+  }
+  store(record.checksum, sum);
 }
 
 inline bool whole(const TestRecord& record) {
