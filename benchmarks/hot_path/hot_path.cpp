@@ -1,13 +1,14 @@
-// What it costs the profiled program that it is being profiled: a record, a buffer, an op event, and a profiler that is off.
+// What it costs the profiled program that it is being profiled: a record, a buffer, an op event, and a profiler that is
+// off.
 //
 //   hot_path [rounds]                 prints the tables; more rounds, steadier medians (default 25)
 //   hot_path op_events <pairs>        makes that many pairs of op events and nothing else, for instruction counters
 //
 // Which rows time what. A record is written by the library: the row "emulated library" is about the emulated one, on a
-// real card it is the vendor's. The plugin's own are the rows that say "plugin": lending a buffer and taking it back (once
-// in 32 MiB), pushing and popping an op (on each op), and being off (on each op). Targets: a record of the emulated
-// library at most 1.25 times the floor, an op event at most 1.5 times its floor, off at most 1.1 times a bare load and
-// branch, a buffer lent and taken back at most a microsecond.
+// real card it is the vendor's. The plugin's own are the rows that say "plugin": lending a buffer and taking it back
+// (once in 32 MiB), pushing and popping an op (on each op), and being off (on each op). Targets: a record of the
+// emulated library at most 1.25 times the floor, an op event at most 1.5 times its floor, off at most 1.1 times a bare
+// load and branch, a buffer lent and taken back at most a microsecond.
 //
 // How it measures. Machines are noisy, so no figure stands alone: in each round every contender has its turn, in an
 // order that changes from round to round, and what is compared is the ratio to the floor of the same round. Printed are
@@ -168,8 +169,8 @@ void buffer_table(Producers& producers, int rounds) {
       if (round >= 0) ns[active - 1].push_back(each);
     }
   }
-  std::printf("\nA buffer lent and taken back; ns.\n\n%-44s%26s%26s\n%-44s%26.0f%26.0f\n", "", "1 producer", "2 producers",
-              "plugin: requested, completed", median(ns[0]), median(ns[1]));
+  std::printf("\nA buffer lent and taken back; ns.\n\n%-44s%26s%26s\n%-44s%26.0f%26.0f\n", "", "1 producer",
+              "2 producers", "plugin: requested, completed", median(ns[0]), median(ns[1]));
 }
 
 // Of the same shape and alignment as what it is compared with, so that what differs is what is done.
@@ -198,10 +199,9 @@ void off_table(Producers& producers, int rounds) {
     ours_ns.push_back(each[1]);
     ratios.push_back(each[1] / each[0]);
   }
-  std::printf(
-      "\nOff: a function that loads and branches, and push_op() with no profiler running; ns a call.\n\n");
-  std::printf("%-44s%26.2f\n%-44s%19.2f (%.2f)\n", "a bare load and branch", median(bare_ns),
-              "plugin: push_op, off", median(ours_ns), median(ratios));
+  std::printf("\nOff: a function that loads and branches, and push_op() with no profiler running; ns a call.\n\n");
+  std::printf("%-44s%26.2f\n%-44s%19.2f (%.2f)\n", "a bare load and branch", median(bare_ns), "plugin: push_op, off",
+              median(ours_ns), median(ratios));
 }
 
 // One record after the caches were filled with something else: percentiles of single costs, the clock's own included.
@@ -250,7 +250,8 @@ void cold_table(Producers& producers, int samples) {
   const double ns_per_tick = static_cast<double>(end.ns - begin.ns) / static_cast<double>(end.ticks - begin.ticks);
 
   std::printf(
-      "\nOne record, or op event, with cold caches (4 MiB of other memory written in between): ns, and in brackets the\n"
+      "\nOne record, or op event, with cold caches (4 MiB of other memory written in between): ns, and in brackets "
+      "the\n"
       "ratio to the cold floor. %d samples each.\n\n",
       samples);
   std::printf("%-44s%20s%20s%20s\n", "", "p50", "p99", "p99.9");

@@ -6,8 +6,8 @@
 
 // The numbers come from the SDK's header where it has the name, and from ours where it hasn't (an older release, or a
 // name that was respelled): name lookup does it. Ours is read into the outer namespace, the SDK's into the inner one,
-// which is asked first. Without an SDK both are the same file, which is read once. In between lie the names whose number
-// differs between releases: unless the SDK has them, they have none, and the number is shown.
+// which is asked first. Without an SDK both are the same file, which is read once. In between lie the names whose
+// number differs between releases: unless the SDK has them, they have none, and the number is shown.
 namespace kineto_spyre::aiupti::cbids {
 
 struct Call {

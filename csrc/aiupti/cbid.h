@@ -7,8 +7,8 @@
 
 namespace kineto_spyre::aiupti {
 
-// "aiuMalloc"; empty for an id that this build doesn't know, or whose name differs between releases and which the header
-// that was found does not name. The text lives as long as the program.
+// "aiuMalloc"; empty for an id that this build doesn't know, or whose name differs between releases and which the
+// header that was found does not name. The text lives as long as the program.
 std::string_view known_cbid_name(uint32_t cbid);
 // The same, but "Unknown CBID <n>" in place of the empty text.
 std::string cbid_name(uint32_t cbid);

@@ -1,5 +1,5 @@
-// Enumerators that an SDK's header may lack. CMakeLists.txt looks for each one and defines AIUPTI_LACKS_<name>; then the
-// number is the one that our own header gives it. Included by records.h.
+// Enumerators that an SDK's header may lack. CMakeLists.txt looks for each one and defines AIUPTI_LACKS_<name>; then
+// the number is the one that our own header gives it. Included by records.h.
 #pragma once
 
 #include <libaiupti/aiupti_activity.h>

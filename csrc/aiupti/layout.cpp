@@ -14,11 +14,14 @@ namespace kineto_spyre::aiupti {
 namespace {
 
 // Whether a field that records.h reads is where it is in our own header. What one of the two lacks is not read there.
-#define SAME(name)                                                                                   \
-  ([] {                                                                                              \
-    if constexpr (requires(Found found, Own own) { found.name; own.name; })                          \
+#define SAME(name)                                                                                     \
+  ([] {                                                                                                \
+    if constexpr (requires(Found found, Own own) {                                                     \
+                    found.name;                                                                        \
+                    own.name;                                                                          \
+                  })                                                                                   \
       return offsetof(Found, name) == offsetof(Own, name) && sizeof(Found::name) == sizeof(Own::name); \
-    return true;                                                                                     \
+    return true;                                                                                       \
   }())
 
 template <class Found, class Own>

@@ -134,9 +134,10 @@ std::unique_ptr<Library> open_one(const std::string& path, std::string& tried) {
   // A function that only the emulated runtime has, which the emulated libaiupti is linked to.
   library->emulated = dlsym(handle, "spyreSetFaults") != nullptr;
   if (library->emulated && !has_own_layout()) {
-    return refuse(library->path +
-                  " (it writes records as kineto-spyre's own header lays them out, and this kineto-spyre was built with "
-                  "an SDK's header that differs: build it without LIBAIUPTI_INSTALL_DIR to use the emulated Spyre)");
+    return refuse(
+        library->path +
+        " (it writes records as kineto-spyre's own header lays them out, and this kineto-spyre was built with "
+        "an SDK's header that differs: build it without LIBAIUPTI_INSTALL_DIR to use the emulated Spyre)");
   }
   return library;
 }

@@ -26,10 +26,10 @@ struct Library {
   decltype(&::aiuptiFlushAllActivities) flush_all = nullptr;
 };
 
-// Opens the first candidate (a path, or a name for the loader to find) that the loader takes and that has every function,
-// with RTLD_GLOBAL. A mapped file that bears the name of any candidate comes before all of them. A library that is open
-// already is returned whatever the candidates are. Null, with every path that was tried and what was wrong with it in
-// *tried. Any thread, any time, in a forked child too; waits for another thread that is opening it.
+// Opens the first candidate (a path, or a name for the loader to find) that the loader takes and that has every
+// function, with RTLD_GLOBAL. A mapped file that bears the name of any candidate comes before all of them. A library
+// that is open already is returned whatever the candidates are. Null, with every path that was tried and what was wrong
+// with it in *tried. Any thread, any time, in a forked child too; waits for another thread that is opening it.
 const Library* open_library(std::span<const std::string> candidates, std::string* tried);
 
 // How many records the open library finds in this buffer. Iterates to the end, which is the first result that isn't

@@ -1,9 +1,9 @@
 // The one place that knows how libaiupti lays out its records.
 //
 // <libaiupti/aiupti_activity.h> is the SDK's if LIBAIUPTI_INSTALL_DIR named one when this was built, else ours.
-// Releases differ: fields moved, some came later, and derived records call their kind `activity_kind`. So the rest of the
-// project names no field of a record: it asks here, by what it wants to know, and gets it in one width and one meaning
-// whatever header was found. Only names that public clients use are used; what may be missing is asked for with
+// Releases differ: fields moved, some came later, and derived records call their kind `activity_kind`. So the rest of
+// the project names no field of a record: it asks here, by what it wants to know, and gets it in one width and one
+// meaning whatever header was found. Only names that public clients use are used; what may be missing is asked for with
 // `requires`, and is then nullopt, decided when this is compiled. Enumerators can't be asked for in C++: CMakeLists.txt
 // looks for them and defines AIUPTI_LACKS_<name>.
 //
@@ -225,9 +225,9 @@ template <AnyRecord R>
 uint64_t bytes(const R& record) {
   return record.bytes;
 }
-// The device's raw cycle counters TS1 to TS5, for compute and memcpy: 32 bits each, which wrap (cycles_between()). size:
-// the record's bytes. nullopt if the release has none, if this record ends before them, or if they are all zero (not
-// sampled; a copy's always are).
+// The device's raw cycle counters TS1 to TS5, for compute and memcpy: 32 bits each, which wrap (cycles_between()).
+// size: the record's bytes. nullopt if the release has none, if this record ends before them, or if they are all zero
+// (not sampled; a copy's always are).
 template <AnyRecord R>
 std::optional<std::array<uint64_t, 5>> cycles(const R& record, size_t size = sizeof(R)) {
   if constexpr (requires { record.cycles_ts5; }) {
@@ -360,8 +360,8 @@ struct WaitTarget {
   uint32_t device;
   uint32_t stream;  // 0: all of the device
 };
-// Only the emulated libaiupti is known to pack this into `data` (device << 32 | stream, all ones: not told); what a real
-// one puts there is not public, so ask this only of a library that is known to do so (Library::emulated).
+// Only the emulated libaiupti is known to pack this into `data` (device << 32 | stream, all ones: not told); what a
+// real one puts there is not public, so ask this only of a library that is known to do so (Library::emulated).
 template <std::same_as<AIUpti_ActivityAPI> R>
 std::optional<WaitTarget> wait_target(const R& record) {
   const uint64_t packed = data(record).value_or(UINT64_MAX);
@@ -372,9 +372,8 @@ std::optional<WaitTarget> wait_target(const R& record) {
 // What all of the above takes for granted about the header that was found.
 namespace detail {
 template <class R>
-concept KindFirst = requires {
-  requires offsetof(R, activity_kind) == 0 && sizeof(R::activity_kind) == 1;
-} || requires { requires offsetof(R, kind) == 0 && sizeof(R::kind) == 1; };
+concept KindFirst = requires { requires offsetof(R, activity_kind) == 0 && sizeof(R::activity_kind) == 1; } ||
+                    requires { requires offsetof(R, kind) == 0 && sizeof(R::kind) == 1; };
 template <class R>
 concept Record = std::is_standard_layout_v<R> && std::is_trivially_copyable_v<R> && alignof(R) <= kAlignment &&
                  KindFirst<R> && sizeof(R::start) == 8 && sizeof(R::end) == 8;

@@ -4,9 +4,9 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
 
-#include "device/storage_alias.h"
 #include "device/device.h"
 #include "device/runtime.h"
+#include "device/storage_alias.h"
 
 namespace py = pybind11;
 namespace device = kineto_spyre::device;

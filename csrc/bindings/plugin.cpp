@@ -110,8 +110,9 @@ void end_running_profile() {
 
 PYBIND11_MODULE(_C, m) {
   m.doc() = "The plugin: what Python may ask of it.";
-  m.def("register", [](bool override) { return Plugin::get().registration.register_factory(override); },
-        py::arg("override"));
+  m.def(
+      "register", [](bool override) { return Plugin::get().registration.register_factory(override); },
+      py::arg("override"));
   m.def("factory", [] { return Plugin::get().registration.factory(); });
   m.def(
       "set_libraries",
@@ -122,8 +123,9 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_warning_handler", &set_warning_handler, py::arg("handler"));
   m.def("set_settings_provider", &set_settings_provider, py::arg("provider"));
   m.def("is_recording", [] { return Plugin::get().history.is_recording(); });
-  m.def("set_recording", [](bool on) { Session::set_recording(on); }, py::arg("on"),
-        py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "set_recording", [](bool on) { Session::set_recording(on); }, py::arg("on"),
+      py::call_guard<py::gil_scoped_release>());
   m.def("status_json", [] { return Plugin::get().status(); });
   py::module_::import("atexit").attr("register")(py::cpp_function(&end_running_profile));
   m.def("last_session_json", [] { return Plugin::get().history.last_session(); });

@@ -21,7 +21,7 @@
 namespace kineto_spyre::capture {
 
 struct Config {
-  size_t budget_bytes = size_t{1} << 30;  // all buffers of a session together; op events may have a quarter more
+  size_t budget_bytes = size_t{1} << 30;   // all buffers of a session together; op events may have a quarter more
   size_t buffer_bytes = size_t{32} << 20;  // one buffer lent to libaiupti, as clients lend them; filled as it goes
   size_t max_records = 0;                  // in one buffer; 0: as many as fit
   bool op_events = true;
@@ -47,13 +47,13 @@ struct OpEvent {
 };
 
 struct ThreadOpEvents {
-  int32_t tid;              // gettid() of the thread
-  uint64_t dropped = 0;        // edges for which there was no room: all that came after `events`
+  int32_t tid;                  // gettid() of the thread
+  uint64_t dropped = 0;         // edges for which there was no room: all that came after `events`
   std::vector<OpEvent> events;  // in the order in which the thread made them, without a gap
 };
 
-// Whatever the capture could not keep or would not accept, between open_window() and take_result(). Each is one way in which
-// records, or the ops that they belong to, go missing.
+// Whatever the capture could not keep or would not accept, between open_window() and take_result(). Each is one way in
+// which records, or the ops that they belong to, go missing.
 struct Drops {
   uint64_t requests_without_buffer = 0;  // the budget was used up: libaiupti got memory that is thrown away
   uint64_t records_dropped = 0;          // that came back in it

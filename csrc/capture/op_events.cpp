@@ -14,14 +14,15 @@ namespace {
 constexpr uint64_t kHeader = 7;  // beside OpEventKind + 1
 constexpr int kKindBits = 3;
 
-constexpr uint64_t word_of(OpEventKind kind, uint64_t id) { return (id << kKindBits) | (static_cast<uint64_t>(kind) + 1); }
+constexpr uint64_t word_of(OpEventKind kind, uint64_t id) {
+  return (id << kKindBits) | (static_cast<uint64_t>(kind) + 1);
+}
 
 }  // namespace
 
 bool OpEventStore::map(size_t budget_bytes, std::string* error) {
   const size_t blocks = std::max<size_t>(1, budget_bytes / kBlockBytes);
-  return blocks_.map_shared(blocks * kBlockBytes, error) &&
-         threads_.map_shared(kMaxThreads * sizeof(Thread), error);
+  return blocks_.map_shared(blocks * kBlockBytes, error) && threads_.map_shared(kMaxThreads * sizeof(Thread), error);
 }
 
 void OpEventStore::touch_ahead(size_t bytes) noexcept {
@@ -158,8 +159,8 @@ pthread_key_t thread_end;
 alignas(64) constinit std::atomic<uint32_t> gate{kClosed};
 constinit std::atomic<OpEventStore*> open_store{nullptr};
 alignas(64) constinit std::atomic<uint64_t> unattributed{0};  // not beside the gate, which everybody reads
-constinit uint32_t windows = kClosed;                     // by whoever opens
-constinit bool fast_path = false;                         // written while the gate is closed
+constinit uint32_t windows = kClosed;                         // by whoever opens
+constinit bool fast_path = false;                             // written while the gate is closed
 constinit bool can_fast_path = false;
 
 bool has_membarrier() noexcept { return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0; }

@@ -10,8 +10,8 @@
 //    threads | tid, dropped | tid, dropped | ...
 //
 // Nothing else is written down: fresh memory is zero and no event is (kinds count from 1), so the events of a block end
-// at the first zero. What there is no room for is counted, and a thread that dropped one event makes no further one in this
-// window: what is kept is an exact beginning of what the thread did.
+// at the first zero. What there is no room for is counted, and a thread that dropped one event makes no further one in
+// this window: what is kept is an exact beginning of what the thread did.
 //
 // Where a thread writes next is in its thread-local memory. What whoever closes a window reads of it (`inside`, below)
 // is its slot: static memory, so that it outlives the thread and every session. A slot is taken at a thread's first
@@ -27,9 +27,9 @@
 //    inside = 0                 (release)       from here on the events are whole, and nobody adds to them
 //
 // Either the thread loads the gate after the fence that membarrier put into it: then it sees it closed and writes
-// nothing. Or before: then its store to inside came before that fence too, close() sees it, and waits. So an event needs
-// no fence. Where there is no membarrier, or no cheap counter (clock.h), a thread's `window` is never set to the open
-// one: every event then goes the slow path, which has a fence and takes any clock.
+// nothing. Or before: then its store to inside came before that fence too, close() sees it, and waits. So an event
+// needs no fence. Where there is no membarrier, or no cheap counter (clock.h), a thread's `window` is never set to the
+// open one: every event then goes the slow path, which has a fence and takes any clock.
 #pragma once
 
 #include <atomic>
@@ -110,7 +110,8 @@ class OpEventStore {
 bool prepare_op_events() noexcept;
 // For tests: whether events may go the fast path, where the machine has what it needs. Not while a window is open.
 void allow_fast_path(bool allowed) noexcept;
-// Events go to *store until close_op_events(), which returns when the store is complete and nobody looks at it any more.
+// Events go to *store until close_op_events(), which returns when the store is complete and nobody looks at it any
+// more.
 void open_op_events(OpEventStore* store) noexcept;
 void close_op_events() noexcept;
 // Events that were dropped because their thread found no slot or no place in the table, since the last call.

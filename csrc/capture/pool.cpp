@@ -3,11 +3,12 @@
 namespace kineto_spyre::capture {
 namespace {
 
-constexpr size_t kProbe = size_t{64} << 10;      // how finely the helper looks where a borrower writes
+constexpr size_t kProbe = size_t{64} << 10;       // how finely the helper looks where a borrower writes
 constexpr size_t kLeastAhead = size_t{64} << 10;  // in one buffer
 
-// Whether something was written to these 512 bytes, which are longer than any stretch of zeroes in records. Its borrower
-// may be writing to them: either answer is right then. Without the thread sanitizer, which knows only of races.
+// Whether something was written to these 512 bytes, which are longer than any stretch of zeroes in records. Its
+// borrower may be writing to them: either answer is right then. Without the thread sanitizer, which knows only of
+// races.
 __attribute__((no_sanitize("thread"))) bool is_written(const uint8_t* at, size_t bytes) noexcept {
   const auto* words = reinterpret_cast<const volatile uint64_t*>(at);
   for (size_t i = 0; i < bytes / sizeof(uint64_t); ++i) {
@@ -30,10 +31,12 @@ bool Pool::map(size_t budget_bytes, size_t buffer_bytes, std::string* error) {
 }
 
 size_t Pool::touch_lent(size_t begin, size_t size, Cell& piece, size_t ahead) noexcept {
-  size_t ready = std::max<size_t>(piece.touched, std::min(size, records_.touched() - std::min(records_.touched(), begin)));
+  size_t ready =
+      std::max<size_t>(piece.touched, std::min(size, records_.touched() - std::min(records_.touched(), begin)));
   const size_t before = piece.filled;
   size_t filled = before;
-  while (filled + kProbe <= ready && is_written(records_.data() + begin + filled + kProbe - kLook, kLook)) filled += kProbe;
+  while (filled + kProbe <= ready && is_written(records_.data() + begin + filled + kProbe - kLook, kLook))
+    filled += kProbe;
   // Its borrower may go on as fast as since the last look, and the helper may wake late: four times as far.
   const size_t until = std::min(size, filled + std::max(ahead, 4 * (filled - before)));
   if (ready < until) {

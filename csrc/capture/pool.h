@@ -1,18 +1,18 @@
 // The buffers that libaiupti fills.
 //
 // Memory map. Pieces of the records' region are handed out as they are asked for. Each is a whole number of granules of
-// 4 KiB, and each granule has a cell in a second region; the cell of a buffer's first granule is the buffer's descriptor,
-// so an address finds its descriptor by a subtraction and a shift.
+// 4 KiB, and each granule has a cell in a second region; the cell of a buffer's first granule is the buffer's
+// descriptor, so an address finds its descriptor by a subtraction and a shift.
 //
 //    records  | buffer 0            | buffer 1    | buffer 2 ...            |
 //    granules |  0 |  1 | ..  |  63 | 64 |  ..    |
 //    cells    |[D] |    |     |     |[D] |        |       D: state, size, valid, successor
 //
 // Buffers are large (32 MiB, as clients' are), because a library may take only a few between two flushes; memory comes
-// behind them as they are filled. The budget is about memory: `reserved_` is what is filled plus what is lent, and never
-// more than the budget. So that many borrowers at once share it, who asks while n others have a buffer gets at most a
-// 16n-th of the budget, and the last ones what is left. A buffer that comes back with few records in it (a flush) is cut
-// after them: the rest is a buffer of its own, if that is worth it, and no longer reserved.
+// behind them as they are filled. The budget is about memory: `reserved_` is what is filled plus what is lent, and
+// never more than the budget. So that many borrowers at once share it, who asks while n others have a buffer gets at
+// most a 16n-th of the budget, and the last ones what is left. A buffer that comes back with few records in it (a
+// flush) is cut after them: the rest is a buffer of its own, if that is worth it, and no longer reserved.
 //
 // States of a descriptor, and who owns the edge:
 //
@@ -88,13 +88,14 @@ class Pool {
   static constexpr size_t kWorthLending =
       size_t{16} * 1024;  // a rest that is smaller stays with the buffer that it's cut from
 
-  // False, with a sentence in *error, if there is no address space. budget_bytes: all buffers together; buffer_bytes: the
-  // largest one, less than 4 GiB. Both are rounded up to granules.
+  // False, with a sentence in *error, if there is no address space. budget_bytes: all buffers together; buffer_bytes:
+  // the largest one, less than 4 GiB. Both are rounded up to granules.
   bool map(size_t budget_bytes, size_t buffer_bytes, std::string* error);
 
   // A buffer to write to; its data is null if the budget is used up.
   Buffer lend() noexcept {
-    // Relaxed, as all of reserved_: a number that is agreed upon; memory changes hands through free_ and region's take().
+    // Relaxed, as all of reserved_: a number that is agreed upon; memory changes hands through free_ and region's
+    // take().
     const size_t others = lent_.fetch_add(1, std::memory_order_relaxed);
     const size_t size = reserve(others);
     const uint32_t index = size != 0 ? piece_for(size) : IndexStack::kNone;
@@ -148,7 +149,8 @@ class Pool {
   // A buffer that was taken may be lent again; its records are gone.
   void recycle(uint32_t index) noexcept {
     reserved_.fetch_sub(cell(index).size.load(std::memory_order_relaxed), std::memory_order_relaxed);
-    // So that whoever finds it lent at the end can see whether something was written to it: no record begins with zeroes.
+    // So that whoever finds it lent at the end can see whether something was written to it: no record begins with
+    // zeroes.
     *reinterpret_cast<uint64_t*>(data(index)) = 0;
     push_free(index);
   }
@@ -191,7 +193,8 @@ class Pool {
   // Never frees this pool: `self` owns it.
   void keep_for_good(std::shared_ptr<Pool> self) noexcept { self_ = std::move(self); }
 
-  // After seal(): buffers that may still come back, or did and wait for collect_late(). At 0 nobody writes to this pool.
+  // After seal(): buffers that may still come back, or did and wait for collect_late(). At 0 nobody writes to this
+  // pool.
   size_t out() const noexcept;
   // After seal(): of the buffers that are lent, those that something was written to.
   size_t not_returned() const noexcept;
@@ -208,8 +211,8 @@ class Pool {
     do {
       size = reserved < budget_ ? std::min(wanted, budget_ - reserved) : 0;
       if (size < least) return 0;
-    } while (
-        !reserved_.compare_exchange_weak(reserved, reserved + size, std::memory_order_relaxed, std::memory_order_relaxed));
+    } while (!reserved_.compare_exchange_weak(reserved, reserved + size, std::memory_order_relaxed,
+                                              std::memory_order_relaxed));
     return size;
   }
 
@@ -244,7 +247,8 @@ class Pool {
     const uint32_t index = static_cast<uint32_t>(offset / kGranule);
     uint32_t expected = kLent;
     // Acquire: partner is the release in lend(). Release: the borrower's writes; partner is the acquire in out().
-    return cell(index).state.compare_exchange_strong(expected, next, std::memory_order_acq_rel, std::memory_order_relaxed)
+    return cell(index).state.compare_exchange_strong(expected, next, std::memory_order_acq_rel,
+                                                     std::memory_order_relaxed)
                ? index
                : IndexStack::kNone;
   }
@@ -260,7 +264,8 @@ class Pool {
   uint32_t cut(uint32_t index, size_t keep) noexcept {
     Cell& mine = cell(index);
     const uint32_t rest = index + static_cast<uint32_t>(keep / kGranule);
-    cell(rest).size.store(mine.size.load(std::memory_order_relaxed) - static_cast<uint32_t>(keep), std::memory_order_relaxed);
+    cell(rest).size.store(mine.size.load(std::memory_order_relaxed) - static_cast<uint32_t>(keep),
+                          std::memory_order_relaxed);
     // Release: whoever sees where the rest begins sees its size; partner is the acquire in for_each().
     mine.size.store(static_cast<uint32_t>(keep), std::memory_order_release);
     return rest;

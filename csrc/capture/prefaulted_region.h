@@ -4,10 +4,10 @@
 //    |#####################|......................................|
 //     in memory, zeroed      address space only
 //
-// A page that is touched for the first time costs a fault, on the thread that touches it: more than all else that is done
-// to what lies in it. So whoever knows what will be needed has the kernel put pages behind the addresses before, many in
-// one call: touch(), or have() for what is written from front to back. Where pages are not ready they come when they are
-// touched: slower, never wrong.
+// A page that is touched for the first time costs a fault, on the thread that touches it: more than all else that is
+// done to what lies in it. So whoever knows what will be needed has the kernel put pages behind the addresses before,
+// many in one call: touch(), or have() for what is written from front to back. Where pages are not ready they come when
+// they are touched: slower, never wrong.
 //
 // SharedRegion is one that many threads take pieces of, each by one atomic addition; a helper thread keeps memory ready
 // ahead of them. There is no other failure than the end.
@@ -24,9 +24,9 @@ class PrefaultedRegion {
  public:
   static constexpr size_t kHugePage = size_t{2} << 20;
   struct Options {
-    size_t alignment = 1;           // of data(); a power of two
-    size_t sure = 0;                // so many bytes will be written for certain: they may have huge pages
-    bool wiped_on_fork = false;     // a child process that is forked meanwhile sees zeroes, at no cost to either
+    size_t alignment = 1;        // of data(); a power of two
+    size_t sure = 0;             // so many bytes will be written for certain: they may have huge pages
+    bool wiped_on_fork = false;  // a child process that is forked meanwhile sees zeroes, at no cost to either
   };
 
   PrefaultedRegion() = default;

@@ -1,14 +1,14 @@
 // What a request gets when there is no buffer for it: the budget is used up, or there is no session. No client of
 // libaiupti ever returns null, so what the library would do then is not known; it gets memory that is thrown away.
 //
-// A few buffers, static (one object a process), so that there is nothing that can fail. What comes back in one is dropped, but not unseen: it
-// waits until count() has counted its records and only then is lent again.
+// A few buffers, static (one object a process), so that there is nothing that can fail. What comes back in one is
+// dropped, but not unseen: it waits until count() has counted its records and only then is lent again.
 //
 //              lend()             complete(): libaiupti's thread            count(): one thread at a time
 //      free ------------> lent ------------------------------> claimed, returned ------------> free
 //
-// If all of them are lent or wait, a request gets one more, the sink: one piece of memory for any number of borrowers at
-// once. Nobody reads it, so what comes back in it is counted as one buffer with an unknown number of records.
+// If all of them are lent or wait, a request gets one more, the sink: one piece of memory for any number of borrowers
+// at once. Nobody reads it, so what comes back in it is counted as one buffer with an unknown number of records.
 #pragma once
 
 #include <array>

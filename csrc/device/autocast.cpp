@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "device/runtime.h"
 #include "device/alias_on_device.h"
+#include "device/runtime.h"
 
 // Of ATen/autocast_mode.h, whose templates for each op we don't use and which includes all of ATen.
 namespace at::autocast {

@@ -3,12 +3,13 @@
 // PyTorch's formula for native_group_norm makes the gradient and the input contiguous before it calls the backward
 // kernel, unless the device is the CPU: there they keep channels_last, the kernel sums in another order, and the
 // gradients come out in that layout. Here the CPU's way is taken, so that gradients equal the CPU's. It is the only
-// formula of that kind that is known to reach this device; PyTorch's operator database shows no other. Dropout (factory_ops.h), convolutions
-// (cpu_fallback.h), attention's choice of kernel and recurrent layers (composite_ops.h) are not formulas but ops.
+// formula of that kind that is known to reach this device; PyTorch's operator database shows no other. Dropout
+// (factory_ops.h), convolutions (cpu_fallback.h), attention's choice of kernel and recurrent layers (composite_ops.h)
+// are not formulas but ops.
 //
-// Forward mode and functional transforms go PyTorch's own way, which is the same for all devices. For second derivatives
-// the op is differentiated again by PyTorch's formulas, on a graph of its own: their terms are the CPU's, and are added
-// in another order.
+// Forward mode and functional transforms go PyTorch's own way, which is the same for all devices. For second
+// derivatives the op is differentiated again by PyTorch's formulas, on a graph of its own: their terms are the CPU's,
+// and are added in another order.
 #pragma once
 
 namespace kineto_spyre::device {

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "device/runtime.h"
 #include "device/alias_on_device.h"
+#include "device/runtime.h"
 
 namespace kineto_spyre::device {
 
@@ -138,8 +138,8 @@ class CollectiveKernel final : public c10::OperatorKernel {
   const Collective& what_;
 };
 
-// DistributedDataParallel times forward and backward by it. The host's clock is right here: the CPU's kernel computes an
-// op's result before the op returns.
+// DistributedDataParallel times forward and backward by it. The host's clock is right here: the CPU's kernel computes
+// an op's result before the op returns.
 class HostTimer final : public c10d::Timer {
  public:
   explicit HostTimer(c10::Device) {}

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "device/alias_on_device.h"
 #include "device/allocator.h"
 #include "device/hooks.h"
 #include "device/launch.h"
-#include "device/alias_on_device.h"
 
 namespace at::autocast {  // of ATen/autocast_mode.h, which includes all of ATen
 TORCH_API bool is_autocast_enabled(at::DeviceType device_type);

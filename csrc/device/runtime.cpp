@@ -33,7 +33,7 @@ void fail(spyreError_t error, const char* doing) {
 
 namespace {
 
-constexpr int kPool = 32;  // streams of each priority
+constexpr int kPool = 32;                             // streams of each priority
 constexpr c10::StreamId kMaxStreams = 1 + 2 * kPool;  // the default one, and two pools
 
 thread_local c10::DeviceIndex t_device = 0;

@@ -1,6 +1,6 @@
-// Closing a window while a thread makes notes (csrc/capture/op_events.h): what close() leaves behind is whole, and nobody
-// adds to it. membarrier() is a full fence in the thread, wherever that is; it stands where the note's compiler fence
-// is, since everything that the fence has to order is before or after that place.
+// Closing a window while a thread makes notes (csrc/capture/op_events.h): what close() leaves behind is whole, and
+// nobody adds to it. membarrier() is a full fence in the thread, wherever that is; it stands where the note's compiler
+// fence is, since everything that the fence has to order is before or after that place.
 //
 // Built with WITHOUT_FENCE the thread's fence is missing, and the checker must find the race: it shows that it looks.
 #include <assert.h>

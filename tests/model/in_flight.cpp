@@ -1,5 +1,5 @@
-// A callback of libaiupti beside take_result() (csrc/capture/in_flight.h itself): whoever was in flight is waited for, whoever
-// comes later finds nothing, so that the capture belongs to take_result() alone.
+// A callback of libaiupti beside take_result() (csrc/capture/in_flight.h itself): whoever was in flight is waited for,
+// whoever comes later finds nothing, so that the capture belongs to take_result() alone.
 #include <assert.h>
 #include <pthread.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-// A buffer comes back when its session is over, while the end of the next one collects what is late: it is found whole, by
-// that one or by the one after it, and once.
+// A buffer comes back when its session is over, while the end of the next one collects what is late: it is found whole,
+// by that one or by the one after it, and once.
 #include "pool.h"
 
 Buffer lent(nullptr, 0, 0);

@@ -8,7 +8,7 @@
 
 namespace kineto_spyre::capture {
 
-constexpr size_t kMost = 3;  // buffers of one granule each
+constexpr size_t kMost = 3;              // buffers of one granule each
 inline uint64_t model_cells[kMost * 4];  // of 32 bytes
 inline uint64_t model_records[kMost * Pool::kGranule / 8];
 

@@ -1,11 +1,12 @@
 // The emulated libaiupti: the six functions of the real one, over the emulated runtime.
 //
-// As the real one, it is opened when someone profiles. Enabling a kind installs it as the runtime's tracer (recording.h);
-// with the last kind disabled the runtime runs untraced again. It is always built with this project's own header.
+// As the real one, it is opened when someone profiles. Enabling a kind installs it as the runtime's tracer
+// (recording.h); with the last kind disabled the runtime runs untraced again. It is always built with this project's
+// own header.
 //
-//   any thread that calls the runtime   writes its host calls and memory records into a chunk of its own (record_writer.h)
-//   a device's runtime thread           writes the records of the device's work, likewise
-//   the completion thread ("aiupti")    fills staged chunks into the one current buffer of the client and gives full
+//   any thread that calls the runtime   writes its host calls and memory records into a chunk of its own
+//   (record_writer.h) a device's runtime thread           writes the records of the device's work, likewise the
+//   completion thread ("aiupti")    fills staged chunks into the one current buffer of the client and gives full
 //                                       buffers back (completion_thread.h, filler.h, current_buffer.h)
 //   a flush                             has the devices deliver what has ended, stages the half-full chunks of all
 //                                       threads, and waits until the completion thread has filled everything and

@@ -32,8 +32,8 @@ class Client {
   // Release in set(); acquire where they are called.
   std::atomic<AIUpti_BuffersCallbackRequestFunc> request_{nullptr};
   std::atomic<AIUpti_BuffersCallbackCompleteFunc> complete_{nullptr};
-  std::atomic<bool> closed_{false};       // relaxed: the filler's mutex orders it
-  std::atomic<uint64_t> requested_{0};    // since the last flush. Relaxed: a count
+  std::atomic<bool> closed_{false};     // relaxed: the filler's mutex orders it
+  std::atomic<uint64_t> requested_{0};  // since the last flush. Relaxed: a count
 };
 
 }  // namespace kineto_spyre::emulator

@@ -9,7 +9,8 @@
 
 namespace kineto_spyre::emulator {
 
-Filler::Filler() : current_({[](Buffer* buffer) { return process().client.request(buffer); }, complete, size_of_record}) {
+Filler::Filler()
+    : current_({[](Buffer* buffer) { return process().client.request(buffer); }, complete, size_of_record}) {
   held_.reserve(64);
 }
 

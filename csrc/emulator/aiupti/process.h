@@ -32,9 +32,7 @@ struct Process {
   std::mutex functions;  // enable, disable, register
   std::mutex flush;      // one flush at a time. Never taken with `functions` held
 
-  bool is_enabled(AIUpti_ActivityKind kind) const {
-    return (enabled.load(std::memory_order_relaxed) >> kind & 1) != 0;
-  }
+  bool is_enabled(AIUpti_ActivityKind kind) const { return (enabled.load(std::memory_order_relaxed) >> kind & 1) != 0; }
 };
 
 // Release in make_process(): process()'s acquire.

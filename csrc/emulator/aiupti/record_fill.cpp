@@ -70,8 +70,8 @@ void fill_call(AIUpti_ActivityAPI* record, const HostCall& call, uint32_t pid, u
 
 void fill_memory(AIUpti_ActivityMemory* record, const MemoryEvent& event, uint32_t pid) {
   record->kind = AIUPTI_ACTIVITY_KIND_MEMORY;
-  record->memory_operation_type = event.release ? AIUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_RELEASE
-                                                : AIUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_ALLOCATION;
+  record->memory_operation_type =
+      event.release ? AIUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_RELEASE : AIUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_ALLOCATION;
   record->device_id = event.device;
   record->process_id = pid;
   record->stream_id = event.stream;

@@ -1,7 +1,7 @@
 // What is in a record: from what the runtime tells (spyre_emulator/tracer.h) to libaiupti's structures.
 //
-// As the real library: copies have cycle stamps of 0, stamps are the low 32 bits of the stream's cycle counter and wrap.
-// Times of device work are on the device's clock, queued and submitted on the host's.
+// As the real library: copies have cycle stamps of 0, stamps are the low 32 bits of the stream's cycle counter and
+// wrap. Times of device work are on the device's clock, queued and submitted on the host's.
 #pragma once
 
 #include <libaiupti/aiupti_activity.h>

@@ -12,7 +12,7 @@
 namespace kineto_spyre::emulator {
 namespace {
 
-constexpr int64_t kMostEndCode = 1023;    // what AIUpti_ResultTypes can hold: its largest enumerator has 10 bits
+constexpr int64_t kMostEndCode = 1023;     // what AIUpti_ResultTypes can hold: its largest enumerator has 10 bits
 constexpr int64_t kCycleStampsBytes = 40;  // five of 8 bytes, at the end of compute records
 
 std::string quoted(std::string_view text) {

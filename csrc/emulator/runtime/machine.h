@@ -47,10 +47,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "memory.h"
 #include "spyre_emulator/clock.h"
 #include "spyre_emulator/cost_model.h"
 #include "spyre_emulator/faults.h"
-#include "memory.h"
 #include "spyre_emulator/runtime.h"
 #include "spyre_emulator/tracer.h"
 

@@ -82,8 +82,9 @@ TEST_CASE("a library with the real one's names is opened, and stays the process'
           if (library->emulated) return "taken for the emulated one";
           const std::vector<std::string> others = {"nothing.so"};
           if (open_library(others, &tried) != library || opened_library() != library) return "another one";
-          return library->path == COMPLETE_LIBRARY && library->in_place_of.empty() ? "good"
-                                                                              : library->path + library->in_place_of;
+          return library->path == COMPLETE_LIBRARY && library->in_place_of.empty()
+                     ? "good"
+                     : library->path + library->in_place_of;
         }) == "good");
 }
 

@@ -1,7 +1,7 @@
 // Stands in for libaiupti: a thread that writes to the buffers it was lent, whatever they are.
 //
-// Each record says who wrote it and which of its records it is, and carries a checksum of that: a torn, doubled, dropped
-// or misplaced record shows. Producers know what they produced; the test compares.
+// Each record says who wrote it and which of its records it is, and carries a checksum of that: a torn, doubled,
+// dropped or misplaced record shows. Producers know what they produced; the test compares.
 #pragma once
 
 #include <cstddef>
@@ -29,10 +29,10 @@ inline uint64_t mix(uint64_t x) {
   return x ^ (x >> 29);
 }
 
-// The stores are atomic (relaxed), because two borrowers may have the same memory: the sink, which any number of requests
-// get once all scratch buffers are lent, and which nobody reads (capture/scratch_buffers.h). A reader that does not come
-// after the borrower is still a race that ThreadSanitizer sees, because whole() reads plainly; and two that share a buffer
-// that is read leave torn records.
+// The stores are atomic (relaxed), because two borrowers may have the same memory: the sink, which any number of
+// requests get once all scratch buffers are lent, and which nobody reads (capture/scratch_buffers.h). A reader that
+// does not come after the borrower is still a race that ThreadSanitizer sees, because whole() reads plainly; and two
+// that share a buffer that is read leave torn records.
 inline void store(uint64_t& word, uint64_t value) { __atomic_store_n(&word, value, __ATOMIC_RELAXED); }
 
 inline void fill(TestRecord& record, uint64_t producer, uint64_t sequence) {

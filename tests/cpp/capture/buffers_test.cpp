@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "borrower.h"
 #include <catch2/catch.hpp>
+#include "borrower.h"
 
 using namespace kineto_spyre::capture;
 using namespace kineto_spyre::capture::testing;

@@ -36,8 +36,8 @@ TEST_CASE("two points at one tick do no harm") {
   CHECK(TickConverter(point, point).to_ns(5) == 77);
 }
 
-// The stamps of op events against clock_gettime, over a window of a quarter second; KINETO_SPYRE_TEST_CLOCK_SECONDS=60 is
-// the long form, whose figure is what the documentation states. What is compared is not how long anything took: each
+// The stamps of op events against clock_gettime, over a window of a quarter second; KINETO_SPYRE_TEST_CLOCK_SECONDS=60
+// is the long form, whose figure is what the documentation states. What is compared is not how long anything took: each
 // sample is a bracket of its own, and its width is allowed for.
 TEST_CASE("between two points the counter tells the time as the clock does") {
   const char* text = std::getenv("KINETO_SPYRE_TEST_CLOCK_SECONDS");

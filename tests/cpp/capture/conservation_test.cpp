@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include <catch2/catch.hpp>
 #include "borrower.h"
 #include "capture/pool.h"
-#include <catch2/catch.hpp>
 
 using namespace kineto_spyre::capture;
 using namespace kineto_spyre::capture::testing;

@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
+#include <catch2/catch.hpp>
 #include "borrower.h"
 #include "capture/clock.h"
 #include "capture/op_events.h"
-#include <catch2/catch.hpp>
 #include "sanitizers.h"
 
 using namespace kineto_spyre::capture;

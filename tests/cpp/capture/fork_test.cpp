@@ -1,4 +1,5 @@
-// A child starts off and empty; the parent drops nothing that isn't counted; nothing is held across the fork that would stop the child.
+// A child starts off and empty; the parent drops nothing that isn't counted; nothing is held across the fork that would
+// stop the child.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "borrower.h"
 #include <catch2/catch.hpp>
+#include "borrower.h"
 #include "sanitizers.h"
 
 using namespace kineto_spyre::capture;

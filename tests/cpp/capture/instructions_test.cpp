@@ -1,4 +1,5 @@
-// What an op event costs in instructions: a child makes some, its parent lets it run one instruction at a time and counts.
+// What an op event costs in instructions: a child makes some, its parent lets it run one instruction at a time and
+// counts.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -8,9 +9,9 @@
 #include <cstdlib>
 #include <string>
 
+#include <catch2/catch.hpp>
 #include "capture/clock.h"
 #include "capture/op_events.h"
-#include <catch2/catch.hpp>
 #include "sanitizers.h"
 
 using namespace kineto_spyre::capture;

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <string>
 
+#include <catch2/catch.hpp>
 #include "capture/capture.h"
 #include "capture/clock.h"
-#include <catch2/catch.hpp>
 #include "sanitizers.h"
 
 using namespace kineto_spyre::capture;

@@ -29,10 +29,10 @@ inline constexpr bool kQemu = false;
 #endif
 
 // Ends a test case whose subject can't be had here; the build tells ctest that these words mean a skip.
-#define SKIP_TEST(reason)                  \
-  do {                                     \
+#define SKIP_TEST(reason)                   \
+  do {                                      \
     WARN("This test was skipped: " reason); \
-    return;                                \
+    return;                                 \
   } while (false)
 
 inline constexpr bool kSanitizer = kThreadSanitizer || kAddressSanitizer;

@@ -1,8 +1,8 @@
 #include <cstring>
 #include <string>
 
-#include "borrower.h"
 #include <catch2/catch.hpp>
+#include "borrower.h"
 
 using namespace kineto_spyre::capture;
 using namespace kineto_spyre::capture::testing;

@@ -13,8 +13,8 @@
 #include <cstddef>
 #include <string>
 
-#include "borrower.h"
 #include <catch2/catch.hpp>
+#include "borrower.h"
 #include "sanitizers.h"
 
 using namespace kineto_spyre::capture;

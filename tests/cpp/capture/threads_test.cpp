@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
+#include <catch2/catch.hpp>
 #include "borrower.h"
 #include "capture/op_events.h"
-#include <catch2/catch.hpp>
 
 using namespace kineto_spyre::capture;
 using namespace kineto_spyre::capture::testing;

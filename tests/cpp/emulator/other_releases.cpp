@@ -53,7 +53,8 @@ TEST_CASE("fault discard_at_disable: what a flush has not delivered before is go
   check_names(client);
 }
 
-TEST_CASE("fault discard_at_disable: one kind's records go, also those that lie in the current buffer, the others stay") {
+TEST_CASE(
+    "fault discard_at_disable: one kind's records go, also those that lie in the current buffer, the others stay") {
   machine(1);
   Faults faults("discard_at_disable");
   Client client;

@@ -49,7 +49,7 @@ TEST_CASE("copies have cycle stamps of 0") {
 
 TEST_CASE("cycle stamps have 32 bits and wrap") {
   machine(1, SPYRE_TIME_MODELLED, 32u << 20);
-  machine(1);  // a machine anew, with its counters at 0
+  machine(1);                                  // a machine anew, with its counters at 0
   constexpr uint64_t kLongNs = 5'000'000'000;  // more than 2^32 cycles at 1 GHz
   {
     Faults faults("early=1");  // the records come at once

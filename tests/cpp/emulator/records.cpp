@@ -183,7 +183,8 @@ TEST_CASE("full buffers come back by themselves, on another thread than those th
   Client client(4096);
   launch("many", 100, nullptr, 0, 1000);
   OK(spyreDeviceSynchronize(0));
-  REQUIRE(eventually([&] { return client.completions().size() >= 1000 / (4096 / sizeof(AIUpti_ActivityCompute)) / 2; }));
+  REQUIRE(
+      eventually([&] { return client.completions().size() >= 1000 / (4096 / sizeof(AIUpti_ActivityCompute)) / 2; }));
   for (const auto& completion : client.completions()) {
     REQUIRE(completion.size == 4096);
     REQUIRE(completion.valid <= 4096);

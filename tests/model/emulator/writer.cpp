@@ -1,5 +1,6 @@
-// One owner of a RecordWriter (csrc/emulator/aiupti/include/emulated_aiupti/record_writer.h), one flusher: every record that was written comes back
-// once, whole, whatever the flusher takes away and when; a source that is closed and flushed is owed no buffer.
+// One owner of a RecordWriter (csrc/emulator/aiupti/include/emulated_aiupti/record_writer.h), one flusher: every record
+// that was written comes back once, whole, whatever the flusher takes away and when; a source that is closed and
+// flushed is owed no buffer.
 //
 // With -DASYMMETRIC the flusher's membarrier() is a full fence in the owner, which stands where the owner's compiler
 // fence is; run.sh puts it there, in a copy.

@@ -1,14 +1,14 @@
 // The interface of libaiupti, Spyre's profiling library, as far as it is publicly known.
 //
 // IBM's own header is not redistributable. This one declares the same names, gathered from the way public clients use
-// them, so that this project builds without an SDK. When LIBAIUPTI_INSTALL_DIR names an SDK at build time, the plugin is
-// built with the SDK's <libaiupti/aiupti_activity.h>; the emulated libaiupti is always built with this one.
+// them, so that this project builds without an SDK. When LIBAIUPTI_INSTALL_DIR names an SDK at build time, the plugin
+// is built with the SDK's <libaiupti/aiupti_activity.h>; the emulated libaiupti is always built with this one.
 //
 // Times are nanoseconds since the Unix epoch, on the clock of whoever wrote the record: the host's for runtime and
 // driver calls, the device's for everything else. Sizes are bytes.
 //
-// What a public client states: the functions and their C++ linkage, the kinds, the names of all fields, and the layout of
-// AIUpti_ActivityCompute. The order of the other records' fields is this header's choice, and so are the names
+// What a public client states: the functions and their C++ linkage, the kinds, the names of all fields, and the layout
+// of AIUpti_ActivityCompute. The order of the other records' fields is this header's choice, and so are the names
 // AIUPTI_ERROR_* and AIUPTI_ACTIVITY_OPERATION_KIND_*, which no client uses.
 //
 // Newer releases append fields to some records (attributes, coll_group and others). A client that reads them defines
@@ -49,8 +49,8 @@ typedef enum {
   AIUPTI_ACTIVITY_OPERATION_KIND_EXECUTE = 2,
 } AIUpti_ActivityOperationKind;
 
-// Further operation kinds of a compute record: the work only moves data onto the device, or off it. The numbers are this
-// header's choice.
+// Further operation kinds of a compute record: the work only moves data onto the device, or off it. The numbers are
+// this header's choice.
 typedef enum {
   AIUPTI_ACTIVITY_KIND_DMI = 3,
   AIUPTI_ACTIVITY_KIND_DMO = 4,

@@ -1,5 +1,5 @@
-// The capture and the heap: nothing is allocated on the way of a record or an op event, and no allocation that fails in a
-// session does harm. This program replaces malloc() and mmap(), so it is one of its own.
+// The capture and the heap: nothing is allocated on the way of a record or an op event, and no allocation that fails in
+// a session does harm. This program replaces malloc() and mmap(), so it is one of its own.
 #include <dlfcn.h>
 #include <sys/mman.h>
 
@@ -10,8 +10,8 @@
 #include <string>
 #include <thread>
 
-#include "../borrower.h"
 #include <catch2/catch.hpp>
+#include "../borrower.h"
 
 extern "C" {
 void* __libc_malloc(size_t);
@@ -155,7 +155,8 @@ TEST_CASE("a million records and a million op events allocate nothing after a th
 }
 
 TEST_CASE(
-    "each allocation of a session may fail: either there is no session and a sentence, or all that is missing is counted") {
+    "each allocation of a session may fail: either there is no session and a sentence, or all that is missing is "
+    "counted") {
   const bool all_after = GENERATE(false, true);
   REQUIRE(session(0, false).prepared);
   CHECK(allocations > 10);  // so that something was tested

@@ -75,7 +75,8 @@ TEST_CASE("given a buffer a thread, such a client loses records: the fault shows
   constexpr size_t kMany = kBufferBytes / sizeof(AIUpti_ActivityAPI) + 1;
   std::thread([] {  // and the other's is full first
     for (size_t i = 0; i < kMany; ++i) spyreRecordApi(2, 1000, 2000, 0);
-  }).join();
+  })
+      .join();
   REQUIRE(aiuptiFlushAllActivities() == AIUPTI_SUCCESS);
   REQUIRE(aiuptiActivityDisable(AIUPTI_ACTIVITY_KIND_RUNTIME) == AIUPTI_SUCCESS);
   REQUIRE(aiuptiFlushAllActivities() == AIUPTI_SUCCESS);

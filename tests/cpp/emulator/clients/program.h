@@ -20,8 +20,8 @@ struct Seen {
   std::string name;  // of kernels
 };
 
-constexpr size_t kDeviceRecords = 19;              // 12 kernels, 6 copies, 1 fill
-constexpr size_t kCalls = 12 / 4 + 6 + 1 + 1;      // a launch of each 4 kernels, copies, the fill, a wait
+constexpr size_t kDeviceRecords = 19;          // 12 kernels, 6 copies, 1 fill
+constexpr size_t kCalls = 12 / 4 + 6 + 1 + 1;  // a launch of each 4 kernels, copies, the fill, a wait
 
 inline void check(spyreError_t error) {
   INFO(spyreGetLastErrorString());

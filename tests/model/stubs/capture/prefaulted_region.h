@@ -1,4 +1,5 @@
-// In place of csrc/capture/prefaulted_region.h, for the model checker: a few zeroed bytes for mapped memory, and the same take().
+// In place of csrc/capture/prefaulted_region.h, for the model checker: a few zeroed bytes for mapped memory, and the
+// same take().
 #pragma once
 
 #include <atomic>

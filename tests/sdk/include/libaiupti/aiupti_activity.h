@@ -1,9 +1,9 @@
 // A second libaiupti header, as another release might have it: this is what plays the SDK's in tests.
 //
-// It declares the names that public clients use and no others, so that the plugin can't come to rely on more. Everything
-// that a client must not take for granted is different from csrc/aiupti/include: fields are in another order, some are
-// wider or narrower, some are new, the cycle stamps and queued are not there, kinds have other numbers, and there are
-// kinds that this project has never heard of.
+// It declares the names that public clients use and no others, so that the plugin can't come to rely on more.
+// Everything that a client must not take for granted is different from csrc/aiupti/include: fields are in another
+// order, some are wider or narrower, some are new, the cycle stamps and queued are not there, kinds have other numbers,
+// and there are kinds that this project has never heard of.
 //
 // Tests that write records define TEST_NAMES for names that make that easier.
 #ifndef LIBAIUPTI_AIUPTI_ACTIVITY_H_
@@ -70,10 +70,10 @@ struct AIUpti_Activity {
 };
 
 #ifdef TEST_NAMES
-#define ACTIVITY_KIND    \
-  union {                \
+#define ACTIVITY_KIND      \
+  union {                  \
     uint8_t activity_kind; \
-    uint8_t kind;        \
+    uint8_t kind;          \
   }
 #else
 #define ACTIVITY_KIND uint8_t activity_kind

@@ -1,4 +1,5 @@
-// The callback ids of the second header: an older list, without the comms block, in which three calls have other numbers.
+// The callback ids of the second header: an older list, without the comms block, in which three calls have other
+// numbers.
 #ifndef LIBAIUPTI_AIUPTI_RUNTIME_CBID_H_
 #define LIBAIUPTI_AIUPTI_RUNTIME_CBID_H_
 

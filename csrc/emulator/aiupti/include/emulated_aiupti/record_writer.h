@@ -193,7 +193,7 @@ inline uintptr_t RecordWriter::slow_begin(size_t bytes) {
     held.records_left = buffer.max_records == 0 ? SIZE_MAX : buffer.max_records;
     side.cursor.store(held.begin(), std::memory_order_relaxed);
     end.store(buffer.max_records == 0 ? held.begin() + buffer.size : kCounted,
-              std::memory_order_release);  // partner: hide()'s exchange
+              std::memory_order_release);               // partner: hide()'s exchange
     changing_.store(false, std::memory_order_release);  // partner: hide()'s loads
     open_ = true;
   }

@@ -1,9 +1,10 @@
 // Where records lie between the thread that writes them and the client's buffer: chunks of the library's own memory.
 //
-//   free -> a writer's (record_writer.h) -> staged (full, or taken by a flush) -> the filler's (current_buffer.h) -> free
+//   free -> a writer's (record_writer.h) -> staged (full, or taken by a flush) -> the filler's (current_buffer.h) ->
+//   free
 //
-// A chunk has one owner at a time; the two queues hand it over (bounded_queue.h). Chunks are made as they are needed, up
-// to kMost of them, and used again for good; a number of them is made and touched ahead, so that the first records
+// A chunk has one owner at a time; the two queues hand it over (bounded_queue.h). Chunks are made as they are needed,
+// up to kMost of them, and used again for good; a number of them is made and touched ahead, so that the first records
 // of a session wait for no page. A thread that finds no chunk is ahead of the filler by 128 MiB: it fills on its own
 // (process.cpp), so records are not dropped for want of chunks.
 //

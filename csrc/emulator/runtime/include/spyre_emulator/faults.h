@@ -1,8 +1,8 @@
 // Faults on demand: what spyreSetFaults, KINETO_SPYRE_FAULTS and kineto_spyre.emulator.faults() take.
 //
-// A specification is a comma-separated list of key=value; of a key that takes 0 or 1, the key alone means 1. Durations are a number with ns, us, ms or s (none: ns).
-// "every N" means the N-th, the 2N-th and so on, counted from when the faults were set. Where D: is allowed, D is a
-// device and the fault is for it alone; without it, for all.
+// A specification is a comma-separated list of key=value; of a key that takes 0 or 1, the key alone means 1. Durations
+// are a number with ns, us, ms or s (none: ns). "every N" means the N-th, the 2N-th and so on, counted from when the
+// faults were set. Where D: is allowed, D is a device and the fault is for it alone; without it, for all.
 //
 // Clocks
 //   clock_offset=[D:]DURATION    the device's clock is ahead by this (negative: behind)
