@@ -8,15 +8,12 @@ in it does not disturb viewers that look for the last bracket of the events.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 from typing import Any
 
 # What the trace itself, PyTorch and kineto_spyre write at the top level.
 RESERVED = frozenset(
     "schemaVersion deviceProperties traceEvents traceName displayTimeUnit baseTimeNanoseconds trace_id kineto_spyre "
-    "distributedInfo record_shapes with_stack with_flops with_modules profile_memory".split()
+    "kineto_spyre_layers distributedInfo record_shapes with_stack with_flops with_modules profile_memory".split()
 )
 
 
@@ -53,24 +50,10 @@ class UserMetadata:
             ) from error
         self.add(key, value)
 
-    def write_into(self, path: str) -> None:
-        """Puts the metadata into a trace that was written to this path."""
-        if not self._values:
-            return
-        members = json.dumps(self._values, indent=2)[1:-2]
-        with open(path, "rb") as trace:
-            head = trace.readline(64)
-            while head and not head.strip():  # Kineto begins with an empty line
-                head = trace.readline(64)
-            before, brace, after = head.partition(b"{")
-            if not brace or before.strip():
-                raise ValueError(f"{path} does not begin with a brace, so it is not a trace that metadata fits into.")
-            folder = os.path.dirname(os.path.abspath(path))
-            with tempfile.NamedTemporaryFile("wb", dir=folder, delete=False) as whole:
-                whole.write(b"{" + members.encode() + b"," + after)
-                shutil.copyfileobj(trace, whole, 1 << 20)
-        shutil.copymode(path, whole.name)
-        os.replace(whole.name, path)
+    @property
+    def values(self) -> dict[str, Any]:
+        """All of them."""
+        return dict(self._values)
 
 
 def _not_json(constant: str) -> Any:

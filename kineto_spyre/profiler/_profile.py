@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch.autograd.profiler
@@ -19,7 +19,9 @@ from .. import _notices
 from .._notices import SpyreProfilerError
 from . import _runtimes
 from ._extension import backend_name, extension
+from ._layers import Layer, Layers
 from ._metadata import UserMetadata
+from ._trace_file import TraceFile
 
 _lock = threading.Lock()
 _running: weakref.ref[profile] | None = None  # between start() and stop(); guarded by _lock
@@ -59,8 +61,9 @@ class profile(torch.profiler.profile):  # torch's name for it
     text.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, layers: Sequence[Layer] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._layers = Layers(layers)
         self._user_metadata = UserMetadata()
         self._is_stopped = True
         self._owner = 0  # the process that started it
@@ -112,10 +115,12 @@ class profile(torch.profiler.profile):  # torch's name for it
             super().start_trace()
         finally:
             self._torch_adds_metadata = False
+        self._layers.start()
 
     def stop_trace(self) -> None:
         """Waits for the device, then ends the recording."""
         synchronize()
+        self._layers.stop()
         super().stop_trace()
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[ProfilerActivity]) -> None:
@@ -176,12 +181,18 @@ class profile(torch.profiler.profile):  # torch's name for it
             with tempfile.TemporaryDirectory() as folder:
                 plain = os.path.join(folder, "trace.json")
                 super().export_chrome_trace(plain)
-                self._user_metadata.write_into(plain)
+                self._complete(plain)
                 _copy(plain, path)
         else:
             super().export_chrome_trace(path)
-            self._user_metadata.write_into(path)
+            self._complete(path)
         self._exported = os.path.abspath(path)
+
+    def _complete(self, path: str) -> None:
+        """Puts into the file what Kineto can't: what the layers add, and the user's metadata."""
+        trace = TraceFile(path)
+        events, about = self._layers.additions(trace) if self._layers else ([], {})
+        trace.add({**about, **self._user_metadata.values}, events)
 
     def _export_again(self, path: str) -> None:
         assert self._exported is not None

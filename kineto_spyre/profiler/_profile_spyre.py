@@ -35,6 +35,8 @@ def profile_spyre(
     with_modules: bool = False,
     experimental_config: _ExperimentalConfig | None = None,
     execution_trace_observer: _ITraceObserver | None = None,
+    memory: bool = False,
+    compile: bool = False,
     **kwargs: Any,
 ) -> profile:
     """`torch.profiler.profile` as a Spyre needs it: CPU and PrivateUse1, shapes recorded, and the device waited for
@@ -49,6 +51,9 @@ def profile_spyre(
         activities: CPU and PrivateUse1 unless told.
         schedule, on_trace_ready, record_shapes, profile_memory, with_stack, with_flops, with_modules,
             experimental_config, execution_trace_observer: as torch.profiler.profile takes them.
+        memory: adds counters of the memory that PyTorch holds on each device and of the scratchpad that kernels use;
+            sets profile_memory.
+        compile: adds the phases of torch.compile, with recompiles and graph breaks.
         kwargs: what newer releases of PyTorch take besides.
 
     Raises:
@@ -56,6 +61,7 @@ def profile_spyre(
     """
     from torch.profiler import ProfilerActivity
 
+    from . import _layers
     from ._profile import profile
 
     if not is_available() and status().factory != "other":
@@ -67,11 +73,12 @@ def profile_spyre(
         schedule=schedule,
         on_trace_ready=on_trace_ready,
         record_shapes=record_shapes,
-        profile_memory=profile_memory,
+        profile_memory=profile_memory or memory,
         with_stack=with_stack,
         with_flops=with_flops,
         with_modules=with_modules,
         experimental_config=experimental_config,
         execution_trace_observer=execution_trace_observer,
+        layers=_layers.named(*(name for name, on in (("memory", memory), ("compile", compile)) if on)),
         **kwargs,
     )

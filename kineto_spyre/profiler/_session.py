@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from ..diagnostics import Diagnostic, is_complete, parse
 from ._extension import extension
+from ._layers import diagnostics_within
 
 Category = Literal["kernel", "memcpy", "memset", "memory", "runtime", "driver", "prepare"]
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -113,6 +114,7 @@ def last_session() -> Session | None:
         return None
     details = json.loads(text)
     found = parse(details["diagnostics"])
+    found += diagnostics_within(details.get("window_begin_ns", 0), details.get("window_end_ns", 0))
     known = {known.name for known in fields(DeviceClock)}
     return Session(
         captured=details["captured"],

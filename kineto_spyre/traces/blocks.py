@@ -33,6 +33,7 @@ _KEPT = {
     "deviceProperties",
     "distributedInfo",
     "kineto_spyre",
+    "kineto_spyre_layers",
     "baseTimeNanoseconds",
     "displayTimeUnit",
     "traceName",

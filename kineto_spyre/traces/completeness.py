@@ -27,6 +27,10 @@ def missing(metadata: dict[str, Any]) -> list[Finding]:
     session = ours(metadata)
     listed = session.get("diagnostics")
     found: list[Finding]
+    layers = metadata.get("kineto_spyre_layers")
+    of_layers = layers.get("diagnostics") if isinstance(layers, dict) else None
+    if isinstance(of_layers, list):
+        listed = [*(listed if isinstance(listed, list) else []), *of_layers]
     if isinstance(listed, list):
         found = [_finding(one) for one in parse(listed) if one.missing]
     else:
