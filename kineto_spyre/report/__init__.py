@@ -50,14 +50,17 @@ class Report:
             file.write(page(self.facts))
 
 
-def make(source: Source) -> Report:
+def make(source: Source, link: float | None = None) -> Report:
     """A report of a trace: a path, a file's bytes, or a torch.profiler.profile that has stopped.
+
+    Args:
+        link: GB/s of the link between host and device; None: the best copy of the trace stands for it.
 
     Raises:
         Unreadable: the source is no trace; the text says why.
         NoDeviceWork: nothing in it ran on a device.
     """
-    return Report(facts(read(source)))
+    return Report(facts(read(source), link))
 
 
 class _Callable(types.ModuleType):

@@ -1,8 +1,9 @@
 """Why a device, or a stream of it, was idle.
 
-A gap ends with a piece of work W. Before W was launched, the host is the cause: it was in a synchronisation, or in an
-op or range, or in none of the program's. From its launch to its start W waits for several things at once; the cause is
-the one that came last:
+A gap ends with a piece of work W. Before W was launched, the host is the cause: it was in a synchronisation, in a
+collective (in one of torch.distributed's ops, or in no op while the library that runs it was at work on a thread of its
+own), or in an op or range, or in none of the program's. From its launch to its start W waits for several things at
+once; the cause is the one that came last:
 
     launch latency    W started as soon as a launch reaches an idle stream
     copy, collective, other stream   work on another track ended when W could start
@@ -15,14 +16,16 @@ launch; the gap that between neighbours on a track of which the second was launc
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kineto_spyre.report.work import COLLECTIVE, COPY, Array, Work
+from kineto_spyre.report.work import COLLECTIVE, COPY, Array, Timeline, Work
 
 HOST, SYNC, LAUNCH, QUEUE, COPIES, STREAM, COLLECTIVES, UNKNOWN = range(8)
+_PLACED = (HOST, SYNC, COLLECTIVES)  # causes that say where the host was
 CAUSES = (
     "host", "synchronisation", "launch latency", "queue wait", "copy", "other stream", "collective", "unknown"
 )  # fmt: skip
@@ -121,26 +124,27 @@ class Classifier:
 
     def _host(self, begin: int, end: int, thread: int) -> Iterator[Piece]:
         """Nothing had been launched: what the launching thread did."""
-        syncs = self.work.syncs.get(thread)
-        at = begin
-        for start, stop, label in syncs.within(begin, end) if syncs else []:
-            if start > at:
-                yield from self._in_ops(at, start, thread)
-            yield Piece(start, stop, SYNC, self.work.trace.names[label], self._range(start, stop, thread))
-            at = stop
-        if end > at:
-            yield from self._in_ops(at, end, thread)
+        for start, stop, label in _filled(self.work.syncs.get(thread), begin, end):
+            if label >= 0:
+                yield self._piece(start, stop, SYNC, label, thread)
+                continue
+            for one, other, collective in _filled(self.work.comms.get(thread), start, stop):
+                if collective >= 0:
+                    yield self._piece(one, other, COLLECTIVES, collective, thread)
+                else:
+                    yield from self._in_ops(one, other, thread)
 
     def _in_ops(self, begin: int, end: int, thread: int) -> Iterator[Piece]:
-        ops = self.work.ops.get(thread)
-        at = begin
-        for start, stop, label in ops.within(begin, end) if ops else []:
-            if start > at:
-                yield Piece(at, start, HOST, "", self._range(at, start, thread))
-            yield Piece(start, stop, HOST, self.work.trace.names[label], self._range(start, stop, thread))
-            at = stop
-        if end > at:
-            yield Piece(at, end, HOST, "", self._range(at, end, thread))
+        for start, stop, label in _filled(self.work.ops.get(thread), begin, end):
+            if label >= 0:
+                yield self._piece(start, stop, HOST, label, thread)
+                continue
+            for one, other, backend in _filled(self.work.backends, start, stop):
+                yield self._piece(one, other, COLLECTIVES if backend >= 0 else HOST, backend, thread)
+
+    def _piece(self, begin: int, end: int, cause: int, label: int, thread: int) -> Piece:
+        name = self.work.trace.names[label] if label >= 0 else ""
+        return Piece(begin, end, cause, name, self._range(begin, end, thread))
 
     def _range(self, begin: int, end: int, thread: int) -> str:
         """The deepest range that covers most of it."""
@@ -148,6 +152,18 @@ class Classifier:
         found = ranges.within(begin, end) if ranges else []
         longest = max(found, key=lambda one: one[1] - one[0], default=None)
         return self.work.trace.names[longest[2]] if longest and 2 * (longest[1] - longest[0]) > end - begin else ""
+
+
+def _filled(timeline: Timeline | None, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """[begin, end) without holes: (begin, end, label), where label is -1 for what the timeline does not cover."""
+    at = begin
+    for start, stop, label in timeline.within(begin, end) if timeline else []:
+        if start > at:
+            yield at, start, -1
+        yield start, stop, label
+        at = stop
+    if end > at:
+        yield at, end, -1
 
 
 def gaps(start: Array, end: Array, window: tuple[int, int]) -> list[tuple[int, int, int | None]]:
@@ -174,3 +190,34 @@ def idle(work: Work, chosen: Array, window: tuple[int, int], classifier: Classif
         found = classifier.gap(begin, max(end, int(work.start[following])) if following is not None else end, following)
         pieces += [one._replace(end=min(one.end, end)) for one in found if one.begin < end]
     return pieces
+
+
+def covered(start: Array, end: Array, window: tuple[int, int]) -> int:
+    """How long at least one of the intervals ran within the window."""
+    start, end = np.clip(start, *window), np.clip(end, *window)
+    if not len(start):
+        return 0
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], np.maximum.accumulate(end[order])
+    return int(np.maximum(0, end - np.maximum(start, np.concatenate((start[:1], end[:-1])))).sum())
+
+
+def causes(pieces: list[Piece]) -> list[dict[str, Any]]:
+    """Idle time by cause; for the host's, by where it was."""
+    sums: dict[int, int] = defaultdict(int)
+    places: dict[int, dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
+    for piece in pieces:
+        sums[piece.cause] += piece.end - piece.begin
+        if piece.cause in _PLACED:
+            places[piece.cause][piece.op, piece.range] += piece.end - piece.begin
+    return [
+        {
+            "cause": CAUSES[cause],
+            "duration": sums[cause],
+            "where": [
+                {"op": op, "range": name, "duration": ns}
+                for (op, name), ns in sorted(places[cause].items(), key=lambda one: -one[1])[:5]
+            ],
+        }
+        for cause in sorted(sums, key=lambda one: -sums[one])
+    ]

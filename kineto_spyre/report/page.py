@@ -38,6 +38,7 @@ def page(facts: dict[str, Any]) -> str:
     if len(facts["steps"]) > 1:
         parts.append(_plot("Step times", plots.steps(facts)))
     parts += [_plot("Why the device was idle", plots.causes(facts)), _plot("Longest kernels", plots.kernels(facts))]
+    parts.append(_plot("Allocated memory", plots.memory(facts)))
     parts += [_section(one) for one in shown[1:]]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

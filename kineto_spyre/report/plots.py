@@ -8,12 +8,13 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from kineto_spyre.report.verdict import duration
+from kineto_spyre.report.verdict import duration, size
 
 _WIDTH, _LEFT, _BAR = 1000, 260, 18
 _COLOURS = {
     "kernels": 0, "collectives": 2, "copies": 3, "fills": 3, "host": 1, "synchronisation": 4, "launch latency": 5,
     "queue wait": 6, "copy": 3, "other stream": 2, "collective": 2, "unknown": 7,
+    "waiting on another rank": 5,
 }  # fmt: skip
 
 
@@ -110,3 +111,25 @@ def timeline(facts: dict[str, Any]) -> str:
             top += _BAR + 6
     body += _text(_LEFT, top + 12, "0", "dim") + _text(_WIDTH, top + 12, duration(length), "dim", "end")
     return _svg(top + 18, body, "timeline of the devices")
+
+
+def memory(facts: dict[str, Any]) -> str:
+    """Allocated memory over time, a panel a device."""
+    body, top, high = "", 0.0, 90
+    begin, length = facts["window"]["begin"], max(facts["window"]["duration"], 1)
+    for one in facts["memory"]:
+        most = max(one["peak"]["allocated"], 1)
+        before = max(0, one["begin"])
+        points = [(float(_LEFT), before)]
+        for time, allocated in one["curve"]:
+            at = _LEFT + min(max((time - begin) / length, 0), 1) * (_WIDTH - _LEFT)
+            points += [(at, before), (at, allocated)]
+            before = allocated
+        points.append((float(_WIDTH), one["end"]))
+        line = " ".join(f"{at:.1f},{top + high * (1 - max(value, 0) / most):.1f}" for at, value in points)
+        body += f'<rect class="back" x="{_LEFT}" y="{top}" width="{_WIDTH - _LEFT}" height="{high}"/>'
+        body += f'<polygon points="{_LEFT},{top + high} {line} {_WIDTH},{top + high}" style="fill:var(--c0)"/>'
+        body += _text(_LEFT - 8, top + 13, _short(one["device"]), anchor="end")
+        body += _text(_LEFT - 8, top + 31, f"peak {size(most)}", "dim", "end")
+        top += high + 10
+    return _svg(int(top), body, "allocated memory") if body else ""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kineto_spyre.report.verdict import duration
+from kineto_spyre.report.verdict import duration, size
 
 
 class Section(NamedTuple):
@@ -25,6 +25,8 @@ def sections(facts: dict[str, Any], top: int = 10) -> Iterator[Section]:
         notes.append("The trace has no ProfilerStep ranges, so the whole of it counts as one step.")
     shown = sorted(facts["steps"], key=lambda one: -one["duration"])[:top]
     yield Section("Verdict", notes + [f"{_titled(one['title'])}: {one['verdict']}" for one in shown])
+    if facts["outliers"]:
+        yield Section("Steps that stand out", [one["sentence"] for one in facts["outliers"][:top]])
     whole = facts["window"]["duration"]
     for device in facts["devices"]:
         yield Section(
@@ -40,11 +42,7 @@ def sections(facts: dict[str, Any], top: int = 10) -> Iterator[Section]:
             [(one["cause"], duration(one["duration"]), f"{one['duration'] / max(device['idle'], 1):.1%}", place(one))
              for one in device["causes"]],
         )  # fmt: skip
-    for title, key in (("Kernels", "kernels"), ("Ops, by device time", "ops")):
-        if rows := [one for one in facts[key] if one["total"]][:top]:
-            yield Section(title, [], ("name", "count", "total", "mean", "spread", "share"), [
-                (one["name"], f"{one['count']:,}", duration(one["total"]), duration(one["mean"]),
-                 duration(one["spread"]), f"{one['share']:.1%}") for one in rows])  # fmt: skip
+    yield from _named(facts, top)
     names = {"launch_call": "the launching call", "launch_latency": "launch to start, track free",
              "queue_wait": "launch to start, track busy",
              "after_predecessor": "end of work before to start"}  # fmt: skip
@@ -52,10 +50,44 @@ def sections(facts: dict[str, Any], top: int = 10) -> Iterator[Section]:
             for key, one in facts["waits"].items() if one["count"]]  # fmt: skip
     if rows:
         yield Section("Launches", [], ("wait", "count", "p50", "p90", "p99", "largest"), rows)
+    yield from _copies(facts)
+    for one in facts["memory"]:
+        yield _memory(one, top)
+
+
+def _named(facts: dict[str, Any], top: int) -> Iterator[Section]:
+    for title, key in (("Kernels", "kernels"), ("Ops, by device time", "ops")):
+        if rows := [one for one in facts[key] if one["total"]][:top]:
+            heads: tuple[str, ...] = ("name", "count", "total", "mean", "spread", "share")
+            yield Section(title, [], (*heads, "bound by") if key == "kernels" else heads, [
+                (one["name"], f"{one['count']:,}", duration(one["total"]), duration(one["mean"]),
+                 duration(one["spread"]), f"{one['share']:.1%}", *([one["bound"]] if key == "kernels" else []))
+                for one in rows])  # fmt: skip
+    if shapes := facts["shapes"][:top]:
+        yield Section("Kernels by shape", [], ("name", "shape", "count", "total", "mean", "spread"), [
+            (one["name"], one["shape"], f"{one['count']:,}", duration(one["total"]), duration(one["mean"]),
+             duration(one["spread"])) for one in shapes])  # fmt: skip
+
+
+def _copies(facts: dict[str, Any]) -> Iterator[Section]:
+    link = facts["link"]
+    told = [f"The link's rate is taken to be {link['rate']:.3g} GB/s ({link['source']})."] if link else []
     if facts["copies"]:
-        yield Section("Copies", [], ("name", "count", "bytes", "total", "GB/s", "best GB/s"), [
+        yield Section("Copies", told, ("name", "count", "bytes", "total", "GB/s", "best GB/s", "of the link"), [
             (one["name"], f"{one['count']:,}", f"{one['bytes']:,}", duration(one["total"]),
-             f"{one['bandwidth']:.3g}", f"{one['best']:.3g}") for one in facts["copies"]])  # fmt: skip
+             f"{one['bandwidth']:.3g}", f"{one['best']:.3g}",
+             "" if one["of_link"] is None else f"{one['of_link']:.0%}") for one in facts["copies"]])  # fmt: skip
+
+
+def _memory(one: dict[str, Any], top: int) -> Section:
+    peak = one["peak"]
+    sentences = [f"At the peak {size(peak['allocated'])} were allocated."]
+    if one["before"]:
+        sentences.append(f"Of that, {size(one['before'])} were allocated before the trace began.")
+    columns = ("alive at the peak, by op", "module", "range", "bytes", "blocks")
+    return Section(f"Memory of {one['device']}", sentences, columns, [
+        (alive["op"] or "no op", alive["module"], alive["range"], size(alive["bytes"]), f"{alive['count']:,}")
+        for alive in one["alive"][:top]])  # fmt: skip
 
 
 def place(cause: dict[str, Any]) -> str:

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kineto_spyre.report import collectives
+from kineto_spyre.report.roofline import bounds
 from kineto_spyre.traces import Trace
 from kineto_spyre.traces.events import ABSENT
 
@@ -24,9 +26,6 @@ KINDS = ("kernels", "copies", "fills", "collectives")
 _DEVICE = {"kernel": KERNEL, "gpu_memcpy": COPY, "gpu_memset": FILL}
 _RUNTIMES = re.compile(r"runtime|driver")
 _NOT_WORK = re.compile(r"Memory \((Allocation|Release)\)")
-_COLLECTIVE = re.compile(
-    r"nccl|gloo|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast_kernel|collective", re.IGNORECASE
-)
 _SYNC = re.compile(r"Synchroni[sz]e|ScheduleWait|EventWait|WaitEvent|HostSynchronize")
 _STEP = re.compile(r"ProfilerStep#(\d+)")
 
@@ -55,7 +54,9 @@ class Work:
     """Each array but the tables has an entry a piece of device work.
 
     launch_start, launch_end, thread: of the call that launched it; -1 if the trace does not say.
-    op: the slice of the op that launched it (an index into Trace.slices), or -1.
+    row, op: its slice, and that of the op that launched it or -1 (indices into Trace.slices).
+    bound: of kernels, a number of roofline.BOUNDS. transfer: of collectives, ns without waiting for another rank.
+    comms: where a host thread was in a collective; backends: where the library's own threads were, all as one.
     """
 
     trace: Trace
@@ -71,6 +72,11 @@ class Work:
     launch_end: Array
     thread: Array
     op: Array
+    row: Array
+    bound: Array
+    transfer: Array
+    comms: dict[int, Timeline]
+    backends: Timeline
     ops: dict[int, Timeline]
     ranges: dict[int, Timeline]
     syncs: dict[int, Timeline]
@@ -116,7 +122,7 @@ def flattened(start: Array, end: Array, label: Array) -> Timeline:
     return Timeline(table[:, 0], table[:, 1], table[:, 2])
 
 
-def _timelines(trace: Trace, chosen: Array) -> dict[int, Timeline]:
+def timelines(trace: Trace, chosen: Array) -> dict[int, Timeline]:
     slices = trace.slices
     rows = np.flatnonzero(chosen)
     tracks = slices["track"][rows]
@@ -144,8 +150,7 @@ def _kinds(trace: Trace) -> Array:
     by_cat = np.array([_DEVICE.get(cat, -1) for cat in trace.cats] or [-1], np.int64)
     kind: Array = by_cat[slices["cat"]]
     kind[np.isin(slices["name"], _matching(trace.names, _NOT_WORK))] = -1
-    collective = np.isin(slices["name"], _matching(trace.names, _COLLECTIVE)) | (trace.column("collective") != -1)
-    kind[(kind == KERNEL) & collective] = COLLECTIVE
+    kind[(kind == KERNEL) & collectives.on_device(trace)] = COLLECTIVE
     return kind
 
 
@@ -167,6 +172,18 @@ def _steps(trace: Trace, window: tuple[int, int]) -> list[tuple[str, int, int]]:
     begins = sorted(found)
     ends = [*begins[1:], max(found[begins[-1]][1], window[1])]
     return [(found[begin][0], begin, end) for begin, end in zip(begins, ends)]
+
+
+def _transfers(trace: Trace, rows: Array, kind: Array, op: Array) -> Array:
+    """By piece of work: its transfer time if it is a collective, else 0."""
+    found = np.zeros(len(rows), np.int64)
+    chosen = np.flatnonzero(kind == COLLECTIVE)
+    if len(chosen):
+        sent, of_op = trace.column("nelems")[rows[chosen]], op[chosen]
+        dims = np.where(of_op >= 0, trace.column("dims")[of_op], -1)
+        size = np.where(sent >= 0, sent, -2 - dims)
+        found[chosen] = collectives.transfer(trace, rows[chosen], size)
+    return found
 
 
 def understood(trace: Trace) -> Work:
@@ -198,12 +215,19 @@ def understood(trace: Trace) -> Work:
     window = (int(start[seen].min()), int(end[seen].max())) if seen.any() else (0, 0)
     pids = np.array([pid if type(pid) is int else -1 for pid, _ in trace.tracks] or [-1], np.int64)
     device = trace.column("device")[rows]
+    on_host = (is_op | is_range | runtime) & collectives.on_host(trace)
+    backend = on_host & collectives.on_host(trace, collectives.BACKEND)
+    is_range &= ~backend
+    chosen = np.flatnonzero(backend)
     return Work(
         trace, start[rows], end[rows], slices["name"][rows], kind[rows], slices["track"][rows],
         np.where(device >= 0, device, pids[slices["track"][rows]]), trace.column("bytes")[rows], correlation[rows],
         np.where(launched, start[call] if len(start) else -1, -1),
         np.where(launched, end[call] if len(end) else -1, -1),
         np.where(launched, slices["track"][call] if len(start) else -1, -1), op,
-        _timelines(trace, is_op | (runtime & ~sync)), _timelines(trace, is_range), _timelines(trace, sync),
+        rows, np.where(kind[rows] == KERNEL, bounds(trace, rows, op), 0), _transfers(trace, rows, kind[rows], op),
+        timelines(trace, on_host & ~backend),
+        flattened(start[chosen], end[chosen], slices["name"][chosen]),
+        timelines(trace, is_op | (runtime & ~sync)), timelines(trace, is_range), timelines(trace, sync),
         window, _steps(trace, window),
     )  # fmt: skip

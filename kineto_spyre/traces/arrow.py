@@ -19,10 +19,11 @@ except ImportError as error:
     ) from error
 
 NUMBERS = {"track": "tracks", "name": "names", "cat": "cats"}  # columns that hold numbers of entries
-TEXTS = ("dims", "grid", "block", "stream_text", "collective", "series")
+TEXTS = ("dims", "types", "grid", "block", "stream_text", "collective", "series")
 _RENAMED = {"start": "ts", "duration": "dur"}
 _NULLABLE = ("correlation", "external_id", "stream", "device", "bytes", "queued", "submitted", "python_id",
-             "python_parent", "device_type", "device_id", "allocated", "reserved")  # fmt: skip
+             "python_parent", "nelems", "moving", "executing", "device_type", "device_id", "allocated",
+             "reserved")  # fmt: skip
 
 
 def table(trace: Trace, which: str) -> pa.Table:

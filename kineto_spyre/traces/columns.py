@@ -3,8 +3,9 @@
 Each table is a dict of numpy arrays of one length, one entry an event, in the order of the file:
 
     slices    start, duration (ns), name, cat, track, correlation, external_id, stream, stream_text, device, bytes,
-              bandwidth (GB/s), dims, grid, block, queued and submitted (ns since the epoch, of XPU in
-              the time line of the file), python_id, python_parent, collective,
+              bandwidth (GB/s), dims, types, grid, block, queued and submitted (ns since the epoch, of XPU in
+              the time line of the file), python_id, python_parent, collective, nelems (elements a collective sends),
+              moving and executing (cycles of cycles_ts: in and out of the scratchpad, and computing),
               stamps (of TS1..TS5: 0 none, 1 five texts, 2 anything else), pair (made of a B and an E)
     flows     start (ns), track, name, cat, id, opens (it is the arrow's start), binds (bp is "e")
     counters  start (ns), track, name, series, value
@@ -54,6 +55,7 @@ OPTIONAL: dict[str, tuple[Any, Any]] = {
     "bytes": (np.int64, ABSENT),
     "bandwidth": (np.float64, np.nan),
     "dims": (np.int32, -1),
+    "types": (np.int32, -1),
     "grid": (np.int32, -1),
     "block": (np.int32, -1),
     "queued": (np.int64, ABSENT),
@@ -61,11 +63,15 @@ OPTIONAL: dict[str, tuple[Any, Any]] = {
     "python_id": (np.int64, ABSENT),
     "python_parent": (np.int64, ABSENT),
     "collective": (np.int32, -1),
+    "nelems": (np.int64, ABSENT),
+    "moving": (np.int64, ABSENT),
+    "executing": (np.int64, ABSENT),
     "stamps": (np.int8, 0),
     "pair": (np.bool_, False),
 }
 _WHOLE = ("correlation", "external_id", "device", "bytes", "python_id", "python_parent")
 _NO_ARGS = Args()
+_stamp_lists = msgspec.json.Decoder(list[list[int]]).decode
 
 
 class Interner(dict[Any, int]):
@@ -205,6 +211,7 @@ class Columns:
                 table[name] = np.fromiter([_stamp(one) for one in stamps], np.int64, count)
         for name, raws in (
             ("dims", [one.dims for one in args]),
+            ("types", [one.types for one in args]),
             ("grid", [one.grid for one in args]),
             ("block", [one.block for one in args]),
         ):
@@ -227,6 +234,13 @@ class Columns:
             table["collective"] = np.fromiter(
                 (-1 if one is None else self.texts[str(one)] for one in collectives), np.int32, count
             )
+        sent = [one.nelems for one in args]
+        if sent.count(None) < count:
+            numbers = (one if type(one) is int and abs(one) < LIMIT else ABSENT for one in sent)
+            table["nelems"] = np.fromiter(numbers, np.int64, count)
+        cycles = [one.cycles for one in args]
+        if any(raw is not NOTHING for raw in cycles):
+            table["moving"], table["executing"] = _phases(cycles)
         stamps = [one.ts1 for one in args]
         if stamps.count(None) < count:
             table["stamps"] = np.fromiter(map(_stamps, args), np.int8, count)
@@ -328,6 +342,26 @@ def _stamp(value: int | str) -> int:
         return round(float(value) * 1000)
     except (ValueError, OverflowError):
         return WRONG
+
+
+def _phases(raws: list[msgspec.Raw]) -> tuple[Column, Column]:
+    """Of five stamps (TS1 -in- TS2 -prepare- TS3 -execute- TS4 -out- TS5): cycles of in and out, and of execute.
+
+    A stamp has 32 bits and wraps. Stamps that are all zero, as a copy's are, and what is no five numbers count as none.
+    """
+    moving, executing = np.full(len(raws), ABSENT), np.full(len(raws), ABSENT)
+    places = [place for place, raw in enumerate(raws) if raw is not NOTHING]
+    try:
+        five = np.array(_stamp_lists(b"[" + b",".join(bytes(raws[place]) for place in places) + b"]"), np.int64)
+    except (msgspec.DecodeError, ValueError, OverflowError):
+        return moving, executing
+    if five.ndim == 2 and five.shape[1] == 5:
+        parts = np.diff(five, axis=1) & 0xFFFFFFFF
+        known = five.any(axis=1)
+        kept = np.array(places)[known]
+        moving[kept] = (parts[:, 0] + parts[:, 3])[known]
+        executing[kept] = parts[:, 2][known]
+    return moving, executing
 
 
 def _stamps(args: Args) -> int:

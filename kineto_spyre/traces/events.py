@@ -30,6 +30,7 @@ class Args(msgspec.Struct, gc=False):
     bytes: int = ABSENT
     bandwidth: float | str | None = msgspec.field(name="memory bandwidth (GB/s)", default=None)
     dims: msgspec.Raw = msgspec.field(name="Input Dims", default=NOTHING)
+    types: msgspec.Raw = msgspec.field(name="Input type", default=NOTHING)
     grid: msgspec.Raw = NOTHING
     block: msgspec.Raw = NOTHING
     queued: Id = ABSENT
@@ -38,6 +39,8 @@ class Args(msgspec.Struct, gc=False):
     python_id: int = msgspec.field(name="Python id", default=ABSENT)
     python_parent: int = msgspec.field(name="Python parent id", default=ABSENT)
     collective: Any = msgspec.field(name="Collective name", default=None)
+    nelems: Any = msgspec.field(name="In msg nelems", default=None)  # of a collective
+    cycles: msgspec.Raw = msgspec.field(name="cycles_ts", default=NOTHING)
     ts1: Any = msgspec.field(name="TS1", default=None)
     ts2: Any = msgspec.field(name="TS2", default=None)
     ts3: Any = msgspec.field(name="TS3", default=None)

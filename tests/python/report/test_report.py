@@ -7,23 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from hand_made_work import as_bytes, kernel, launch, slice_
 
 from kineto_spyre.report import NoDeviceWork, make
-
-
-def slice_(cat, name, ts, dur, pid=1, tid=1, **args):
-    return {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "pid": pid, "tid": tid, "args": args}
-
-
-def launch(ts, correlation, op):
-    return slice_(
-        "privateuse1_runtime", "aiuLaunchControlBlocks", ts, 2, correlation=correlation, **{"External id": op}
-    )
-
-
-def kernel(ts, dur, correlation, op, name="k", tid=1):
-    return slice_("kernel", name, ts, dur, 0, tid, device=0, stream=tid, correlation=correlation, **{"External id": op})
-
 
 # Times in us. Launched at 10, 120 and 130: starts 2 after the launch, and 1 after the kernel before.
 EVENTS = [
@@ -33,10 +19,6 @@ EVENTS = [
     launch(130, 3, 7), kernel(173, 27, 3, 7, "a"),
     slice_("gpu_memcpy", "Memcpy (HtoD)", 300, 10, 0, 200, device=0, stream=200, bytes=100_000, correlation=9),
 ]  # fmt: skip
-
-
-def as_bytes(events):
-    return json.dumps({"traceEvents": events}).encode()
 
 
 @pytest.fixture
