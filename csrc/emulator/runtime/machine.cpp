@@ -17,6 +17,8 @@ constexpr uint64_t kForeignPollNs = 200'000;    // and for the functions of anot
 constexpr uint64_t kWaiterPollNs = 50'000'000;  // how often who waits for a point, or for room, looks for the timeout
 constexpr uint64_t kFunctionPatienceNs = 100'000'000;  // how long a flush waits for a function that is running
 constexpr uint64_t kSpinNs = 60'000;  // the end of a wait that a sleeping thread would miss by its timer slack
+// The last part of it, in which the thread does not even yield: on a busy host that takes longer than a small copy lasts.
+constexpr uint64_t kNoYieldNs = 8'000;
 constexpr size_t kBatchItems = 256;
 constexpr uint64_t kBatchPieces = 65536;
 
@@ -298,7 +300,7 @@ WaitResult Device::wait(const Point& point) {
     const bool run = time != kUnknown && point.functions_have_run();
     if (run && now >= time) return WaitResult::kReached;
     if (run && time - now <= kSpinNs) {
-      sched_yield();
+      if (time - now > kNoYieldNs) sched_yield();
       continue;
     }
     const Faults* faults = current_faults();
