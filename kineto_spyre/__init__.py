@@ -20,7 +20,7 @@ from ._notices import SpyreProfilerError, SpyreProfilerWarning
 from .profiler import Session, Status, enable, is_available, last_session, profile_spyre, status
 
 if TYPE_CHECKING:
-    from . import emulator, report
+    from . import emulator, memory, report
 
 __all__ = [
     "Session",
@@ -31,6 +31,7 @@ __all__ = [
     "enable",
     "is_available",
     "last_session",
+    "memory",
     "profile_spyre",
     "report",
     "status",
@@ -38,7 +39,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("emulator", "report"):
+    if name in ("emulator", "memory", "report"):
         return importlib.import_module(f".{name}", __name__)
     if name == "__version__":  # pyproject.toml's
         from importlib.metadata import version

@@ -24,10 +24,11 @@ _CHUNK = 1 << 20
 
 
 class TraceFile:
-    """A trace on disk."""
+    """A trace on disk. `shared` is for what the layers of one export make of it once for all."""
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.shared: dict[str, Any] = {}
 
     @functools.cached_property
     def base_ns(self) -> int:

@@ -4,7 +4,8 @@ Each table is a dict of numpy arrays of one length, one entry an event, in the o
 
     slices    start, duration (ns), name, cat, track, correlation, external_id, stream, stream_text, device, bytes,
               bandwidth (GB/s), dims, types, grid, block, queued and submitted (ns since the epoch, of XPU in
-              the time line of the file), python_id, python_parent, collective, nelems (elements a collective sends),
+              the time line of the file), python_id, python_parent, local_memory (the scratchpad that a kernel takes),
+              collective, nelems (elements a collective sends),
               moving and executing (cycles of cycles_ts: in and out of the scratchpad, and computing),
               stamps (of TS1..TS5: 0 none, 1 five texts, 2 anything else), pair (made of a B and an E)
     flows     start (ns), track, name, cat, id, opens (it is the arrow's start), binds (bp is "e")
@@ -62,6 +63,7 @@ OPTIONAL: dict[str, tuple[Any, Any]] = {
     "submitted": (np.int64, ABSENT),
     "python_id": (np.int64, ABSENT),
     "python_parent": (np.int64, ABSENT),
+    "local_memory": (np.int64, ABSENT),
     "collective": (np.int32, -1),
     "nelems": (np.int64, ABSENT),
     "moving": (np.int64, ABSENT),
@@ -69,7 +71,7 @@ OPTIONAL: dict[str, tuple[Any, Any]] = {
     "stamps": (np.int8, 0),
     "pair": (np.bool_, False),
 }
-_WHOLE = ("correlation", "external_id", "device", "bytes", "python_id", "python_parent")
+_WHOLE = ("correlation", "external_id", "device", "bytes", "python_id", "python_parent", "local_memory")
 _NO_ARGS = Args()
 _stamp_lists = msgspec.json.Decoder(list[list[int]]).decode
 
@@ -192,6 +194,7 @@ class Columns:
             [one.bytes for one in args],
             [one.python_id for one in args],
             [one.python_parent for one in args],
+            [one.local_memory for one in args],
         )
         for name, values in zip(_WHOLE, whole):
             if values.count(ABSENT) < count:

@@ -38,6 +38,7 @@ class Args(msgspec.Struct, gc=False):
     submitted: Id = ABSENT
     python_id: int = msgspec.field(name="Python id", default=ABSENT)
     python_parent: int = msgspec.field(name="Python parent id", default=ABSENT)
+    local_memory: int = msgspec.field(name="local memory total", default=ABSENT)  # a Spyre's scratchpad
     collective: Any = msgspec.field(name="Collective name", default=None)
     nelems: Any = msgspec.field(name="In msg nelems", default=None)  # of a collective
     cycles: msgspec.Raw = msgspec.field(name="cycles_ts", default=NOTHING)

@@ -149,6 +149,6 @@ def test_events_are_put_before_those_of_the_file(tmp_path, before, after) -> Non
 def test_a_file_that_is_no_trace_is_refused_and_stays(tmp_path, text) -> None:
     path = tmp_path / "trace.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match="trace.json"):
+    with pytest.raises(ValueError, match=r"trace\.json"):
         TraceFile(str(path)).add({}, [{"ph": "C"}])
     assert path.read_text() == text and len(list(tmp_path.iterdir())) == 1

@@ -1,0 +1,1 @@
+"""torch.compile on the timeline: `profile_spyre(compile=True)` adds its phases, recompiles and graph breaks."""

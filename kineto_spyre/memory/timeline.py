@@ -1,0 +1,225 @@
+"""Device memory over time, from the allocator's calls in a trace with profile_memory=True.
+
+In: a trace (path, bytes, profile, or `traces.Trace`). Out: by device, the curve of allocated and reserved bytes, the
+allocation that made the peak, and what was alive at any time, each with op, module, range and stack, as far as the
+trace has them (record_shapes is not needed; modules need with_modules or with_stack, stacks need with_stack). Times are
+ns of the trace's own time line. Errors: ValueError where the trace has no such calls, and what reading it raises.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kineto_spyre.traces import Trace, read
+from kineto_spyre.traces.opening import Source
+
+Array = npt.NDArray[Any]
+_CPU = 0  # c10::DeviceType
+_MODULE = "nn.Module: "
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What the allocator held of a device: entry i holds from time[i] to time[i + 1]."""
+
+    device: int
+    time: Array
+    allocated: Array
+    reserved: Array
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """One call of the allocator. Texts are empty where the trace does not tell.
+
+    Attributes:
+        time: when, in ns of the trace.
+        address, bytes: what.
+        op: the innermost op that was open on the thread.
+        module, range: the innermost module, and the innermost range of the user's.
+        stack: Python functions, the innermost first.
+    """
+
+    time: int
+    address: int
+    bytes: int
+    op: str = ""
+    module: str = ""
+    range: str = ""
+    stack: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The moment at which a device held most.
+
+    Attributes:
+        device, time: where and when (ns of the trace).
+        allocated, reserved: what the allocator held then.
+        allocation: the one that made the peak.
+        alive: what was allocated in the trace and held then, the largest first, `allocation` among it.
+        before: bytes of what was held since before the trace.
+    """
+
+    device: int
+    time: int
+    allocated: int
+    reserved: int
+    allocation: Allocation
+    alive: list[Allocation] = field(repr=False)
+    before: int
+
+    @property
+    def by_op(self) -> dict[str, int]:
+        """Bytes alive by op, the largest first."""
+        return _sums(self.alive, "op")
+
+    @property
+    def by_module(self) -> dict[str, int]:
+        """Bytes alive by module, the largest first."""
+        return _sums(self.alive, "module")
+
+    @property
+    def by_range(self) -> dict[str, int]:
+        """Bytes alive by range, the largest first."""
+        return _sums(self.alive, "range")
+
+
+def curves(source: Source | Trace) -> dict[int, Curve]:
+    """The curves by device; empty if the trace has no allocations of a device."""
+    trace = _trace(source)
+    return {
+        device: Curve(device, *(trace.memory[name][rows] for name in ("start", "allocated", "reserved")))
+        for device, rows in _rows(trace).items()
+    }
+
+
+def peak(source: Source | Trace, device: int = 0) -> Peak:
+    """What made the peak of a device, and what was alive then.
+
+    Raises:
+        ValueError: the trace has no allocations of the device.
+    """
+    trace = _trace(source)
+    rows = _rows_of(trace, device)
+    place = int(np.argmax(trace.memory["allocated"][rows]))
+    alive = _alive(trace, rows[: place + 1])
+    made = _described(trace, [int(rows[place])])[0]
+    whole = int(trace.memory["allocated"][rows[place]])
+    return Peak(
+        device, made.time, whole, int(trace.memory["reserved"][rows[place]]), made, alive,
+        whole - sum(one.bytes for one in alive),
+    )  # fmt: skip
+
+
+def snapshot(source: Source | Trace, device: int = 0, at: int | None = None) -> list[Allocation]:
+    """What was allocated in the trace and is held at a time, the largest first, each with its stack.
+
+    Args:
+        source: a trace with profile_memory=True; with_stack=True for the stacks.
+        device: its index.
+        at: ns of the trace's time line; the end of the trace unless told.
+
+    Raises:
+        ValueError: the trace has no allocations of the device.
+    """
+    trace = _trace(source)
+    rows = _rows_of(trace, device)
+    if at is not None:
+        rows = rows[trace.memory["start"][rows] <= at]
+    return _alive(trace, rows)
+
+
+def _trace(source: Source | Trace) -> Trace:
+    return source if isinstance(source, Trace) else read(source)
+
+
+def _rows(trace: Trace) -> dict[int, Array]:
+    """By device, the rows of its calls in order of time."""
+    if not trace.memory:
+        return {}
+    device = trace.memory["device_id"]
+    rows = np.flatnonzero((trace.memory["device_type"] != _CPU) & (device >= 0))
+    rows = rows[np.argsort(trace.memory["start"][rows], kind="stable")]
+    return {one: rows[device[rows] == one] for one in np.unique(device[rows]).tolist()}
+
+
+def _rows_of(trace: Trace, device: int) -> Array:
+    rows = _rows(trace).get(device)
+    if rows is None:
+        raise ValueError(
+            f"{trace.source} has no allocations of device {device}. Profile with profile_memory=True, or with "
+            "profile_spyre(memory=True), and allocate on that device."
+        )
+    return rows
+
+
+def _alive(trace: Trace, rows: Array) -> list[Allocation]:
+    """What is held after these calls, the largest first."""
+    held: dict[int, int] = {}
+    address, size = trace.memory["address"], trace.memory["bytes"]
+    for row in rows.tolist():
+        if size[row] > 0:
+            held[int(address[row])] = row
+        else:
+            held.pop(int(address[row]), None)
+    return sorted(_described(trace, held.values()), key=lambda one: (-one.bytes, one.time))
+
+
+def _described(trace: Trace, rows: Iterable[int]) -> list[Allocation]:
+    """Calls with what was open on their threads at their times."""
+    wanted: dict[int, list[int]] = defaultdict(list)
+    rows = list(rows)
+    for row in rows:
+        wanted[int(trace.memory["track"][row])].append(row)
+    found: dict[int, Allocation] = {}
+    for track, mine in wanted.items():
+        found.update(_on_track(trace, track, sorted(mine, key=lambda row: int(trace.memory["start"][row]))))
+    return [found[row] for row in rows]
+
+
+def _on_track(trace: Trace, track: int, rows: list[int]) -> dict[int, Allocation]:
+    """The same for one thread; rows in order of time."""
+    slices = trace.slices
+    kinds = {"cpu_op": "op", "user_annotation": "range", "python_function": "python"}
+    kind = [kinds.get(cat, "") for cat in trace.cats]
+    mine = np.flatnonzero(slices["track"] == track) if slices else np.empty(0, np.int64)
+    end = slices["start"][mine] + slices["duration"][mine] if len(mine) else mine
+    order = np.lexsort((-end, slices["start"][mine])) if len(mine) else mine
+    mine, end = mine[order], end[order]
+    open_now: list[tuple[int, str, str]] = []
+    place, found = 0, {}
+    for row in rows:
+        time = int(trace.memory["start"][row])
+        while place < len(mine) and slices["start"][mine[place]] <= time:
+            what = kind[slices["cat"][mine[place]]]
+            if what and end[place] >= time:
+                open_now.append((int(end[place]), what, trace.names[slices["name"][mine[place]]]))
+            place += 1
+        open_now = [one for one in open_now if one[0] >= time]
+        found[row] = _allocation(trace, row, open_now)
+    return found
+
+
+def _allocation(trace: Trace, row: int, open_now: list[tuple[int, str, str]]) -> Allocation:
+    innermost = {what: name for _, what, name in open_now if not (what == "python" and name.startswith(_MODULE))}
+    python = [name for _, what, name in open_now if what == "python"]
+    modules = [name.removeprefix(_MODULE) for name in python if name.startswith(_MODULE)]
+    memory = trace.memory
+    return Allocation(
+        int(memory["start"][row]), int(memory["address"][row]), int(memory["bytes"][row]),
+        innermost.get("op", ""), modules[-1] if modules else "", innermost.get("range", ""), tuple(python[::-1]),
+    )  # fmt: skip
+
+
+def _sums(alive: list[Allocation], by: str) -> dict[str, int]:
+    sums: dict[str, int] = defaultdict(int)
+    for one in alive:
+        sums[getattr(one, by)] += one.bytes
+    return dict(sorted(sums.items(), key=lambda pair: -pair[1]))

@@ -1,0 +1,103 @@
+"""torch.compile's phases, a recompile and a graph break that were provoked on purpose, on the timeline."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+import torch
+
+import kineto_spyre
+from kineto_spyre import traces
+
+
+@pytest.fixture
+def events(tmp_path):
+    def run(work, **kwargs):
+        torch._dynamo.reset()
+        with kineto_spyre.profile_spyre(**kwargs) as prof:
+            work()
+        path = tmp_path / "trace.json"
+        prof.export_chrome_trace(str(path))
+        findings = [one for one in traces.check(path)["findings"] if one["count"]]
+        for finding in findings:  # PyTorch's own ranges of a compilation may overlap, with the layer and without it
+            assert finding["rule"] == "track-overlap" and finding["first"]["overlaps"] == "PythonDispatchMode"
+        trace = json.loads(path.read_text())
+        return [one for one in trace["traceEvents"] if one.get("cat") == "compile"], trace
+
+    return run
+
+
+def broken(x):
+    y = x + 1
+    torch._dynamo.graph_break()  # the line that the trace must name
+    return y * 2
+
+
+def line_of(text: str) -> int:
+    return 1 + [text in line for line in open(__file__, encoding="utf-8")].index(True)
+
+
+def test_phases_recompile_and_graph_break(events) -> None:
+    function = torch.compile(broken, backend="aot_eager", dynamic=False)
+    wide, narrow = torch.ones(4, device="spyre"), torch.ones(4, device="spyre", dtype=torch.float16)
+
+    def work() -> None:
+        assert function(wide).tolist() == [4.0] * 4
+        assert function(narrow).tolist() == [4.0] * 4
+
+    found, trace = events(work, compile=True)
+    phases = [one for one in found if one["ph"] == "X"]
+    names = {one["name"] for one in phases}
+    assert {"entire_frame_compile", "bytecode_tracing", "backend_compile", "create_aot_dispatcher_function"} <= names
+    recompiles = [one["args"]["reason"] for one in found if one["name"] == "recompile"]
+    assert recompiles and all("dtype mismatch. expected Float, actual Half" in one for one in recompiles)
+    breaks = [one for one in found if one["name"] == "graph break"]
+    assert len(breaks) == 2  # in the first compilation and in the second
+    for one in breaks:
+        assert one["args"]["file"] == __file__
+        assert one["args"]["line"] == line_of("the line that the trace must name")
+        assert "graph_break" in one["args"]["reason"].lower() or "break" in one["args"]["reason"].lower()
+    said = trace["kineto_spyre_layers"]["compile"]
+    assert said == {"phases": len(phases), "recompiles": len(recompiles), "graph_breaks": 2}
+    (track,) = {(one["pid"], one["tid"]) for one in found}
+    named = {
+        (one["pid"], one["tid"]): one["args"]["name"] for one in trace["traceEvents"] if one["name"] == "thread_name"
+    }
+    assert named[track] == "compile"
+
+
+def test_phases_nest_and_lie_in_the_recording(events) -> None:
+    function = torch.compile(lambda x: x * 3, backend="aot_eager")
+    found, trace = events(lambda: function(torch.ones(3, device="spyre")), compile=True)
+    window = trace["kineto_spyre"]["window_begin_ns"], trace["kineto_spyre"]["window_end_ns"]
+    base = trace["baseTimeNanoseconds"]
+    open_until: list[int] = []
+    phases = [one for one in found if one["ph"] == "X"]
+    for one in sorted(phases, key=lambda one: (one["ts"], -one["dur"])):
+        begin = base + round(one["ts"] * 1000)
+        end = begin + round(one["dur"] * 1000)
+        assert window[0] - 1000 <= begin <= end <= window[1] + 1000
+        while open_until and open_until[-1] <= begin:
+            open_until.pop()
+        assert not open_until or end <= open_until[-1]
+        open_until.append(end)
+    assert phases
+
+
+def test_off_nobody_listens_and_on_nobody_stays(events) -> None:
+    from torch._logging._internal import trace_log
+
+    before = [type(one) for one in trace_log.handlers]
+    during: list[list[type[logging.Handler]]] = []
+    for kwargs in ({}, {"compile": True}):
+        events(lambda: during.append([type(one) for one in trace_log.handlers]), **kwargs)
+    assert during[0] == before and len(during[1]) == len(before) + 1
+    assert [type(one) for one in trace_log.handlers] == before
+
+
+def test_no_compilation_gives_no_track(events) -> None:
+    found, trace = events(lambda: torch.ones(3, device="spyre") + 1, compile=True)
+    assert found == []
+    assert trace["kineto_spyre_layers"]["compile"] == {"phases": 0, "recompiles": 0, "graph_breaks": 0}
