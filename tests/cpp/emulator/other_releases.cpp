@@ -190,18 +190,19 @@ TEST_CASE("fault api_field_order: the fields of a host call lie elsewhere, and i
   client.collect(false);
   const auto calls = records_of(client, AIUPTI_ACTIVITY_KIND_RUNTIME);
   REQUIRE(calls.size() == 2);
-  const auto word = [&](size_t at) {
-    uint32_t value;
+  const auto read = [&](auto value, size_t at) {
     std::memcpy(&value, reinterpret_cast<const uint8_t*>(calls[0]) + at, sizeof(value));
     return value;
   };
+  const auto word = [&](size_t at) { return read(uint32_t{}, at); };
+  const auto long_word = [&](size_t at) { return read(uint64_t{}, at); };
   REQUIRE(word(4) + 1 == client.calls()[1].correlation_id);
   REQUIRE(word(8) == static_cast<uint32_t>(gettid()));
   REQUIRE(word(12) == static_cast<uint32_t>(getpid()));
   REQUIRE(word(16) == 41);
-  REQUIRE(word(24) == 77);
-  REQUIRE(word(32) == 1000);
-  REQUIRE(word(40) == 2000);
+  REQUIRE(long_word(24) == 77);
+  REQUIRE(long_word(32) == 1000);
+  REQUIRE(long_word(40) == 2000);
 }
 
 TEST_CASE("fault attributes: a text follows each host call's record, which is 256 bytes longer") {

@@ -107,7 +107,7 @@ def test_nothing_of_ours_ends_after_the_window(x, trace_of):
 
 
 def test_no_buffers_is_no_sentence_with_a_zero(x, trace_of, recwarn):
-    with emulator.faults(no_buffers=1):
+    with emulator.faults(no_buffers=0):
         trace = trace_of(lambda: [x + x for _ in range(4)])
     assert not any(" 0 " in sentence or sentence.startswith("0 ") for sentence in session().warnings)
     assert session().complete == trace.metadata["complete"] is False

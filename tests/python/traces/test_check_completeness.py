@@ -99,7 +99,7 @@ from kineto_spyre import emulator
 warnings.simplefilter("ignore")
 emulator.enable(devices=1)
 x = torch.ones(8, 8).to("spyre")
-with emulator.faults(**{sys.argv[1]: 1 if sys.argv[1] == "no_buffers" else "300ms"}):
+with emulator.faults(**{sys.argv[1]: 0 if sys.argv[1] == "no_buffers" else "300ms"}):
     with kineto_spyre.profile_spyre() as prof:
         for _ in range(4):
             x + x
