@@ -10,7 +10,7 @@ namespace kineto_spyre::capture::retired_pools {
 namespace {
 
 struct Place {
-  constexpr Place() : owner() {}
+  constexpr Place() noexcept : owner() {}
   ~Place() {}                        // not the owner's: a borrower may write while the process ends
   std::atomic<Pool*> pool{nullptr};  // for callbacks
   union {

@@ -93,7 +93,9 @@ void with_dtypes_of_the_cpu(const OpPlan& plan, c10::ArrayRef<at::Tensor> argume
   std::optional<ScalarType> narrow, wide;
   for (const at::Tensor& t : arguments) {
     if (const auto gap = known_gap(plan.name.name, t.scalar_type())) return run_wider(plan, *gap, stack, kernel);
-    if (!narrow && (wide = wider_float(t.scalar_type()))) narrow = t.scalar_type();
+    if (narrow) continue;
+    wide = wider_float(t.scalar_type());
+    if (wide) narrow = t.scalar_type();
   }
   if (!narrow || plan.arithmetic == Arithmetic::kFactorisation) [[likely]]
     return kernel();

@@ -35,9 +35,13 @@ bool is_engine(const capture::ThreadOpEvents& thread, const getLinkedActivityCal
 void add_outermost_ops(const capture::ThreadOpEvents& thread, std::vector<EngineOp>& ops) {
   int depth = 0;
   for (const capture::OpEvent& event : thread.events) {
-    if (event.kind == OpEventKind::kPushOp && depth++ == 0)
-      ops.push_back({thread.tid, event.ns, thread.events.back().ns});
-    if (event.kind == OpEventKind::kPopOp && depth > 0 && --depth == 0) ops.back().end = event.ns;
+    if (event.kind == OpEventKind::kPushOp) {
+      if (depth == 0) ops.push_back({thread.tid, event.ns, thread.events.back().ns});
+      ++depth;
+    } else if (event.kind == OpEventKind::kPopOp && depth > 0) {
+      --depth;
+      if (depth == 0) ops.back().end = event.ns;
+    }
   }
 }
 
@@ -77,7 +81,9 @@ std::vector<BackwardInterval> callers_of(std::vector<EngineOp>& ops, const std::
   auto step = steps.begin();
   for (const EngineOp& op : ops) {
     for (; step != steps.end() && step->ns <= op.begin; ++step) {
-      if ((open[step->tid] += step->change) == 0) open.erase(step->tid);
+      int& count = open[step->tid];
+      count += step->change;
+      if (count == 0) open.erase(step->tid);
     }
     if (open.size() == 1) found.push_back({op.tid, open.begin()->first, op.begin, op.end});
   }

@@ -88,7 +88,7 @@ void UserAnnotations::cut(int64_t tid, const std::vector<Cover>& covers) {
   times.reserve(2 * covers.size());
   for (const Cover& cover : covers) times.insert(times.end(), {cover.begin, cover.end});
   std::ranges::sort(times);
-  times.erase(std::ranges::unique(times).begin(), times.end());
+  times.erase(std::unique(times.begin(), times.end()), times.end());
   const auto index = [&](int64_t ns) {
     return static_cast<size_t>(std::ranges::lower_bound(times, ns) - times.begin());
   };
@@ -142,7 +142,8 @@ std::vector<DeviceRange> UserAnnotations::finish() const {
   std::map<uint16_t, std::vector<Extent>> by_track;
   for (const Extent& extent : extents_) by_track[extent.stream_track].push_back(extent);
   std::vector<DeviceRange> found;
-  for (auto& [track, extents] : by_track) {
+  for (auto& on_track : by_track) {  // no structured binding: clang 14 lets no lambda capture one
+    std::vector<Extent>& extents = on_track.second;
     std::ranges::sort(extents, {}, &Extent::segment);
     ReachTree tree(extents.size());
     for (size_t i = 0; i < extents.size(); ++i) tree.leaf(i) = {extents[i].start, extents[i].end};
@@ -156,7 +157,7 @@ std::vector<DeviceRange> UserAnnotations::finish() const {
       for (; i < runs_.size() && runs_[i].range == range; ++i) {
         reach.extend(tree.of(index(runs_[i].first), index(runs_[i].last + 1)));
       }
-      if (reach.start <= reach.end) found.push_back({ranges_[range].id, track, 1, reach.start, reach.end});
+      if (reach.start <= reach.end) found.push_back({ranges_[range].id, on_track.first, 1, reach.start, reach.end});
     }
   }
   return found;

@@ -25,8 +25,8 @@ struct Writer {
 // In the static TLS block, where reading it is one instruction; so it has no destructor, and the writer goes back
 // through one that is made with it.
 struct ThreadState {
-  Writer* writer;
-  uint32_t pid, tid;  // both would be system calls
+  Writer* writer = nullptr;
+  uint32_t pid = 0, tid = 0;  // both would be system calls
 };
 extern constinit thread_local ThreadState t_self __attribute__((tls_model("initial-exec")));
 
