@@ -20,11 +20,12 @@ namespace kineto_spyre::trace {
 // Of the host records of one id, the one that stands for it. All zero: none.
 struct Launch {
   int64_t start;
-  Event* event;       // with rank 0: a call of another process
-  int64_t work_end;   // the latest end of its device work so far; 0: none
-  uint32_t op;        // as OpTimeline::at() tells
-  uint32_t tid : 29;  // the thread whose ranges own the work
-  uint32_t rank : 3;  // how good a launch the event is; 0: none at all
+  Event* event;         // with rank 0: a call of another process
+  int64_t work_end;     // the latest end of its device work so far; 0: none
+  uint32_t op;          // as OpTimeline::at() tells
+  uint32_t tid : 28;    // the thread whose ranges own the work
+  uint32_t joined : 1;  // device work was placed by this event's time, track and window
+  uint32_t rank : 3;    // how good a launch the event is; 0: none at all
 };
 static_assert(sizeof(Launch) == 32);
 

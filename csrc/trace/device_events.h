@@ -159,6 +159,8 @@ void DeviceEvents::place(Event& event, const R& record, Launch* launch) {
   event.flags = static_cast<Event::Flag>(Event::kCorrelated | (event.flags & Event::kShort));
   event.link = 0;
   event.id = correlation != 0 ? joiner_.id_of(correlation) : kIdBase + 1 + CorrelationTable::kNumbers + unnumbered_++;
+  if (launch != nullptr) [[likely]]
+    launch->joined = 1;
   if (!is_ours(event, record, launch, start, end)) [[unlikely]]
     return;
   if constexpr (kIsCompute) counts_.prepare_operations += event.category == Category::kPrepare ? 1 : 0;

@@ -73,14 +73,17 @@ void LaunchJoiner::join_foreign(Event& event, uint64_t correlation) {
 }
 
 bool LaunchJoiner::is_better(Event& event, Launch& launch, int64_t start, uint8_t rank) {
-  if (launch.rank == 0) return true;
+  if (launch.rank == 0) {
+    must_place_again_ = must_place_again_ || launch.joined != 0;
+    return true;
+  }
   if (same_record(event, *launch.event)) {
     exclude(event, InvalidReason::kDuplicate);
     return false;
   }
   if (rank < launch.rank || (rank == launch.rank && start >= launch.start)) return false;
   launch.event->clear(Event::kCorrelated);
-  must_place_again_ = must_place_again_ || launch.work_end != 0;  // work was joined to the lesser call
+  must_place_again_ = must_place_again_ || launch.joined != 0;  // work was joined to the lesser call
   return true;
 }
 

@@ -121,7 +121,7 @@ void LaunchJoiner::join(Event& event, AIUpti_Activity* record) {
     static_assert(1 + 1 + kLaunches == kBestRank);
     Launch& launch = table_.get(correlation);
     if (launch.event == nullptr || is_better(event, launch, start, rank)) [[likely]] {
-      launch = {start, &event, launch.work_end, op, owner_, rank};
+      launch = {start, &event, launch.work_end, op, owner_, 0, rank};
       event.flags = Event::kCorrelated;
     }
     if (event.has(Event::kExcluded)) [[unlikely]]

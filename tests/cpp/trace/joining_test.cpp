@@ -290,6 +290,44 @@ TEST_CASE("work that was joined to a lesser call before the launch turned up is 
   CHECK(session.trace.unlinked == 0);
 }
 
+TEST_CASE("an allocation that was joined to a lesser call before the launch turned up is joined to the launch") {
+  Session session;  // one buffer: host calls and device work mixed
+  session.add(Call{.start = 15 * kUs, .end = 20 * kUs, .correlation = 3, .thread = 999, .driver = true});
+  AIUpti_ActivityMemory memory{};
+  memory.kind = AIUPTI_ACTIVITY_KIND_MEMORY;
+  memory.correlation_id = 3;
+  memory.start = memory.end = static_cast<uint64_t>(kNow + 17 * kUs);
+  session.raw(memory);
+  session.add(Call{.cbid = kMalloc, .start = 10 * kUs, .end = 40 * kUs, .correlation = 3});
+  session.make();
+  REQUIRE(session.adds_up());
+  CHECK(session.of(aiupti::Kind::kMemory).at(0)->track == session.of(aiupti::Kind::kRuntime).at(0)->track);
+  CHECK(session.of(aiupti::Kind::kRuntime).at(0)->has(Event::kFlow));
+  CHECK_FALSE(session.of(aiupti::Kind::kDriver).at(0)->has(Event::kFlow));
+}
+
+TEST_CASE("work whose lesser call lies before the window, and whose launch lies within it, is in the trace") {
+  Session session;
+  session.add(Call{.start = -5 * kUs, .end = -1 * kUs, .correlation = 3, .driver = true});
+  session.add(Kernel{.name = "k", .start = 60 * kUs, .end = 70 * kUs, .correlation = 3});
+  session.add(Call{.start = 10 * kUs, .end = 40 * kUs, .correlation = 3});
+  session.make();
+  REQUIRE(session.adds_up());
+  CHECK(session.kernel("k").has(Event::kFlow));
+  CHECK(session.trace.out_of_window == 1);  // the lesser call
+}
+
+TEST_CASE("work that another process's call seemed to have launched is in the trace if a call of this one did") {
+  Session session;
+  session.add(Call{.start = 10 * kUs, .end = 40 * kUs, .correlation = 3, .process = kProcess + 1});
+  session.add(Kernel{.name = "k", .start = 60 * kUs, .end = 70 * kUs, .correlation = 3});
+  session.add(Call{.start = 12 * kUs, .end = 40 * kUs, .correlation = 3});
+  session.make();
+  REQUIRE(session.adds_up());
+  CHECK(session.kernel("k").has(Event::kFlow));
+  CHECK(session.invalid(InvalidReason::kForeignProcess) == 1);  // the other's call
+}
+
 TEST_CASE("an allocation has an arrow, and is not counted as device time of the op") {
   Session session;
   session.op(7, 0, 100 * kUs);
