@@ -1,9 +1,10 @@
 """The layer "compile": the phases of torch.compile as a track, each recompile with its reason, each graph break with
-its line.
+its line, each look into a compile cache with what it found.
 
 From the structured log that PyTorch writes (what TORCH_TRACE puts into files): a handler of ours listens while a
 recording runs, and PyTorch makes these messages only while somebody listens. Out: one track a compiling thread, whose
-slices nest as PyTorch's own do. A phase that has not ended when the recording ends is drawn up to there.
+slices nest as PyTorch's own do. A phase that has not ended when the recording ends is drawn up to there. The trace's
+metadata lists the recompiles, the graph breaks and the caches, so that a report needs none of these events.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ CAT = "compile"
 _FIRST_TRACK = 1_700_000_000  # no thread of Linux has such an id
 _LINE = re.compile(r"user code at (?P<file>.+):(?P<line>\d+)")
 _REASON = re.compile(r"Graph Break Reason: (?P<reason>.+)")
+_CACHE = re.compile(r"(?P<cache>\w+_cache)_(?P<found>hit|miss|bypass)$")  # "fx_graph_cache_miss"
+_MOST_TEXT = 4000  # characters of an argument; a key's components hold whole graphs
 
 
 class _Listener(logging.Handler):
@@ -72,10 +75,28 @@ class CompileLayer:
             place = {"pid": os.getpid(), "tid": tracks[thread]}
             events.append({"ph": "M", "name": "thread_name", **place, "args": {"name": "compile"}})
             events += [{**event, **place} for event in (*_phases(kept, self._ended), *_instants(kept))]
-        names = [event["name"] for event in events if event["ph"] == "i"]
-        phases = sum(event["ph"] == "X" for event in events)
-        breaks, recompiles = names.count("graph break"), names.count("recompile")
-        return Additions(events, {"phases": phases, "recompiles": recompiles, "graph_breaks": breaks})
+        return Additions(events, _about(events))
+
+
+def _about(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the events amount to."""
+    caches: dict[str, dict[str, int]] = {}
+    of_name: dict[str, list[dict[str, Any]]] = {"recompile": [], "graph break": []}
+    for event in (one for one in events if one["ph"] == "i"):
+        if found := _CACHE.fullmatch(event["name"]):
+            caches.setdefault(found["cache"], {"hit": 0, "miss": 0, "bypass": 0})[found["found"]] += 1
+        elif event["name"] in of_name:
+            shown = {key: value for key, value in event["args"].items() if key != "explanation"}
+            of_name[event["name"]].append({"time_ns": event["time_ns"], **shown})
+    outermost = [one for one in events if one["ph"] == "X" and one["name"] == "entire_frame_compile"]
+    return {
+        "phases": sum(event["ph"] == "X" for event in events),
+        "compilations": len(outermost),
+        "duration_ns": sum(one["duration_ns"] for one in outermost),
+        "recompiles": of_name["recompile"],
+        "graph_breaks": of_name["graph break"],
+        "caches": caches,
+    }
 
 
 def _log() -> logging.Logger:
@@ -120,19 +141,30 @@ def _slice(begun: dict[str, Any], end: int, more: dict[str, Any]) -> dict[str, A
 
 
 def _instants(kept: list[tuple[int, str, str]]) -> Iterator[dict[str, Any]]:
-    """Recompiles and graph breaks."""
+    """Recompiles, graph breaks, and looks into caches."""
     for when, kind, payload in kept:
         event = {"ph": "i", "s": "t", "cat": CAT, "time_ns": when}
-        if kind == "recompile_reasons":
+        if kind == "phase":
+            instant = json.loads(payload)
+            if instant.get("ph") == "i" and _CACHE.fullmatch(str(instant.get("name"))):
+                args = {key: _short(value) for key, value in (instant.get("args") or {}).items()}
+                yield {**event, "name": instant["name"], "time_ns": round(instant["ts"] * 1000), "args": args}
+        elif kind == "recompile_reasons":
             yield {**event, "name": "recompile", "args": {"reason": _reasons(payload)}}
         elif kind == "dynamo_graph_break_reason":
-            args: dict[str, Any] = {}
+            args = {}
             if found := _LINE.search(payload):
                 args = {"file": found["file"], "line": int(found["line"])}
             reason = _REASON.search(payload)
             args["reason"] = reason["reason"].strip() if reason else payload.partition("\n")[0]
             args["explanation"] = payload
             yield {**event, "name": "graph break", "args": args}
+
+
+def _short(value: Any) -> Any:
+    """A value as an argument of an event: JSON, and not of any length."""
+    text = json.dumps(value, default=str)
+    return json.loads(text) if len(text) <= _MOST_TEXT else text[:_MOST_TEXT]
 
 
 def _reasons(payload: str) -> str:

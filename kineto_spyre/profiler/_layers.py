@@ -27,7 +27,11 @@ KEY = "kineto_spyre_layers"  # of the trace's metadata: what each layer says, an
 
 # What `profile_spyre` knows by name: for each, the modules that have a function `layer()`.
 _MODULES: dict[str, tuple[str, ...]] = {
-    "memory": ("kineto_spyre.memory._layer", "kineto_spyre.memory._scratchpad_layer"),
+    "memory": (
+        "kineto_spyre.memory._layer",
+        "kineto_spyre.memory._category_layer",
+        "kineto_spyre.memory._scratchpad_layer",
+    ),
     "compile": ("kineto_spyre.compiler._layer",),
 }
 

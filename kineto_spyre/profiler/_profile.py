@@ -191,6 +191,7 @@ class profile(torch.profiler.profile):  # torch's name for it
     def _complete(self, path: str) -> None:
         """Puts into the file what Kineto can't: what the layers add, and the user's metadata."""
         trace = TraceFile(path)
+        trace.shared["profile"] = self
         events, about = self._layers.additions(trace) if self._layers else ([], {})
         trace.add({**about, **self._user_metadata.values}, events)
 

@@ -24,7 +24,8 @@ _CHUNK = 1 << 20
 
 
 class TraceFile:
-    """A trace on disk. `shared` is for what the layers of one export make of it once for all."""
+    """A trace on disk. `shared` is for what the layers of one export make of it once for all; its key "profile" is the
+    torch.profiler.profile that recorded it."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -60,7 +60,12 @@ def test_phases_recompile_and_graph_break(events) -> None:
         assert one["args"]["line"] == line_of("the line that the trace must name")
         assert "graph_break" in one["args"]["reason"].lower() or "break" in one["args"]["reason"].lower()
     said = trace["kineto_spyre_layers"]["compile"]
-    assert said == {"phases": len(phases), "recompiles": len(recompiles), "graph_breaks": 2}
+    assert said["phases"] == len(phases) and said["caches"] == {}
+    assert [one["reason"] for one in said["recompiles"]] == recompiles
+    assert [(one["file"], one["line"]) for one in said["graph_breaks"]] == [(__file__, breaks[0]["args"]["line"])] * 2
+    frames = [one for one in phases if one["name"] == "entire_frame_compile"]
+    assert said["compilations"] == len(frames)
+    assert said["duration_ns"] == pytest.approx(sum(one["dur"] for one in frames) * 1000)
     (track,) = {(one["pid"], one["tid"]) for one in found}
     named = {
         (one["pid"], one["tid"]): one["args"]["name"] for one in trace["traceEvents"] if one["name"] == "thread_name"
@@ -100,4 +105,21 @@ def test_off_nobody_listens_and_on_nobody_stays(events) -> None:
 def test_no_compilation_gives_no_track(events) -> None:
     found, trace = events(lambda: torch.ones(3, device="spyre") + 1, compile=True)
     assert found == []
-    assert trace["kineto_spyre_layers"]["compile"] == {"phases": 0, "recompiles": 0, "graph_breaks": 0}
+    assert not any(trace["kineto_spyre_layers"]["compile"].values())
+
+
+def test_looks_into_the_compile_caches(events, tmp_path, monkeypatch) -> None:
+    """Of Inductor, for the CPU: a product alone needs no C++ compiler."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    x = torch.ones(4, 4)
+    seen = []
+    for _ in range(2):
+        found, trace = events(lambda: torch.compile(lambda x: torch.mm(x, x))(x), compile=True)
+        looks = [one for one in found if one["ph"] == "i"]
+        seen.append([one["name"] for one in looks])
+        assert all(one["args"]["key"] for one in looks)
+        counted = trace["kineto_spyre_layers"]["compile"]["caches"]
+        assert sum(sum(one.values()) for one in counted.values()) == len(looks)
+    # the second time AOTAutograd's cache holds what Inductor made, which is not asked
+    assert seen == [["autograd_cache_miss", "fx_graph_cache_miss"], ["autograd_cache_hit"]]
+    assert counted == {"autograd_cache": {"hit": 1, "miss": 0, "bypass": 0}}

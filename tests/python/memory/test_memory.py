@@ -101,11 +101,12 @@ def test_modules_and_stacks_where_the_trace_has_them(tmp_path) -> None:
     del y
 
 
-def test_memory_by_category() -> None:
+def test_memory_by_category(tmp_path) -> None:
     model = nn.Linear(256, 256).to("spyre")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     x = torch.ones(32, 256, device="spyre")
-    with kineto_spyre.profile_spyre(profile_memory=True, with_stack=True) as prof:
+    before = memory.allocated()
+    with kineto_spyre.profile_spyre(memory=True, with_stack=True) as prof:
         for _ in range(2):
             model(x).sum().backward()
             optimizer.step()
@@ -117,6 +118,37 @@ def test_memory_by_category() -> None:
     assert max(found["bytes"]["optimizer_state"]) == weights
     assert found["peak"]["bytes"]["parameter"] == weights
     assert all(len(figures) == len(found["times"]) for figures in found["bytes"].values())
+
+    path = tmp_path / "trace.json"
+    prof.export_chrome_trace(str(path))
+    trace = json.loads(path.read_text())
+    window = trace["kineto_spyre"]["window_begin_ns"], trace["kineto_spyre"]["window_end_ns"]
+    assert all(window[0] <= time <= window[1] for time in found["times"])
+    counters = [one for one in trace["traceEvents"] if one["name"] == "device memory by category (bytes)"]
+    assert [sum(one["args"].values()) for one in counters] == [sum(row) for row in zip(*found["bytes"].values())]
+    assert [round(one["ts"] * 1000) + trace["baseTimeNanoseconds"] for one in counters] == found["times"]
+    said = trace["kineto_spyre_layers"]["memory by category"]["devices"]["0"]
+    assert said["peak"] == found["peak"]
+    # all that the allocator held, and not more: the categories are of what it holds, less what was held before and
+    # was not touched
+    peak = max(memory.curves(path)[0].allocated)
+    assert peak - before <= sum(found["peak"]["bytes"].values()) <= peak
+    assert not [one for one in traces.check(path)["findings"] if one["count"] and one["severity"] == "fault"]
+
+
+def test_memory_by_category_says_what_it_needs(tmp_path) -> None:
+    with kineto_spyre.profile_spyre(memory=True) as prof:
+        block(1)
+    with pytest.raises(ValueError, match="without with_stack=True"):
+        memory.by_category(prof)
+    path = tmp_path / "trace.json"
+    prof.export_chrome_trace(str(path))
+    said = json.loads(path.read_text())["kineto_spyre_layers"]
+    assert "with_stack=True" in said["memory by category"]["needs"] and "diagnostics" not in said
+    with kineto_spyre.profile_spyre(memory=True, with_stack=True) as prof:
+        block(1)
+    with pytest.raises(ValueError, match="no memory of spyre:1"):
+        memory.by_category(prof, "spyre:1")
 
 
 def test_without_the_layer_nothing_is_added(tmp_path) -> None:
