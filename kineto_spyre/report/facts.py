@@ -11,6 +11,7 @@ import numpy as np
 
 from kineto_spyre.report.idle import Classifier, causes, covered, idle
 from kineto_spyre.report.kernels import by_shape, copies, kernels, ops
+from kineto_spyre.report.layers import by_category, compilation, scratchpad
 from kineto_spyre.report.memory import memory
 from kineto_spyre.report.steps import outliers, steps
 from kineto_spyre.report.work import KINDS, Array, Work, understood
@@ -53,6 +54,9 @@ def facts(trace: Trace, link: float | None = None) -> dict[str, Any]:
         "ops": ops(work),
         "waits": _waits(work),
         "memory": memory(trace),
+        "categories": by_category(trace),
+        "scratchpad": scratchpad(trace),
+        "compile": compilation(trace),
     }
     found["link"], found["copies"] = copies(work, link)
     found["steps"] = steps(work, classifier)

@@ -6,7 +6,8 @@ from html import escape
 from typing import Any
 
 from kineto_spyre.report import plots
-from kineto_spyre.report.terminal import Section, sections
+from kineto_spyre.report.section import Section
+from kineto_spyre.report.terminal import sections
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2024; --paper: #ffffff; --dim: #60646c; --line: #d9d9e0;
@@ -39,6 +40,7 @@ def page(facts: dict[str, Any]) -> str:
         parts.append(_plot("Step times", plots.steps(facts)))
     parts += [_plot("Why the device was idle", plots.causes(facts)), _plot("Longest kernels", plots.kernels(facts))]
     parts.append(_plot("Allocated memory", plots.memory(facts)))
+    parts.append(_plot("Memory by category", plots.categories(facts)))
     parts += [_section(one) for one in shown[1:]]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -5,6 +5,7 @@ Each bar has a <title>, which a browser shows under the pointer.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from html import escape
 from typing import Any
 
@@ -83,12 +84,12 @@ def steps(facts: dict[str, Any]) -> str:
     return _with_legend(body, len(shown) * (_BAR + 4), used, "step times")
 
 
-def _with_legend(body: str, top: int, used: list[str], what: str) -> str:
+def _with_legend(body: str, top: int, used: list[str], what: str, colours: dict[str, int] = _COLOURS) -> str:
     left = 0
     for part in used:
         if left > _WIDTH - 150:
             left, top = 0, top + 20
-        body += _box(left, top + 8, 12, 12, _COLOURS[part], part) + _text(left + 18, top + 18, part, "dim")
+        body += _box(left, top + 8, 12, 12, colours[part], part) + _text(left + 18, top + 18, part, "dim")
         left += 34 + 7 * len(part)
     return _svg(top + 28, body, what)
 
@@ -133,3 +134,35 @@ def memory(facts: dict[str, Any]) -> str:
         body += _text(_LEFT - 8, top + 31, f"peak {size(most)}", "dim", "end")
         top += high + 10
     return _svg(int(top), body, "allocated memory") if body else ""
+
+
+def categories(facts: dict[str, Any]) -> str:
+    """What memory held, by category, stacked: the picture of PyTorch's export_memory_timeline. A panel a device."""
+    names = list(dict.fromkeys(name for one in facts["categories"] for name in one["bytes"]))
+    colours = {name: place % 8 for place, name in enumerate(names)}
+    body, top, high = "", 0, 120
+    begin, length = facts["window"]["begin"], max(facts["window"]["duration"], 1)
+    for one in facts["categories"]:
+        most = max(sum(one["peak"]["bytes"].values()), 1)
+        across = [_LEFT + min(max((time - begin) / length, 0), 1) * (_WIDTH - _LEFT) for time in one["times"]]
+        body += f'<rect class="back" x="{_LEFT}" y="{top}" width="{_WIDTH - _LEFT}" height="{high}"/>'
+        body += _text(_LEFT - 8, top + 13, f"device {one['device']}", anchor="end")
+        body += _text(_LEFT - 8, top + 31, f"peak {size(most)}", "dim", "end")
+        below = [0] * len(across)
+        for name, sizes in one["bytes"].items():
+            above = [low + more for low, more in zip(below, sizes)]
+            edge = [*_stairs(across, above), *reversed(list(_stairs(across, below)))]
+            line = " ".join(f"{at:.1f},{top + high * (1 - value / most):.1f}" for at, value in edge)
+            body += (
+                f'<polygon points="{line}" style="fill:var(--c{colours[name]})"><title>{escape(name)}</title></polygon>'
+            )
+            below = above
+        top += high + 10
+    return _with_legend(body, top, names, "memory by category", colours) if body else ""
+
+
+def _stairs(across: list[float], values: list[int]) -> Iterator[tuple[float, int]]:
+    """The corners of a curve that holds each value until the next."""
+    for at, until, value in zip(across, [*across[1:], float(_WIDTH)], values):
+        yield at, value
+        yield until, value

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+from kineto_spyre.report import layers
+from kineto_spyre.report.section import Section
 from kineto_spyre.report.verdict import duration, size
-
-
-class Section(NamedTuple):
-    """A heading, sentences and a table. The first column is text to the left, the others are to the right."""
-
-    title: str
-    sentences: list[str]
-    columns: tuple[str, ...] = ()
-    rows: list[tuple[str, ...]] = []  # noqa: RUF012 (never changed)
 
 
 def sections(facts: dict[str, Any], top: int = 10) -> Iterator[Section]:
@@ -53,6 +46,7 @@ def sections(facts: dict[str, Any], top: int = 10) -> Iterator[Section]:
     yield from _copies(facts)
     for one in facts["memory"]:
         yield _memory(one, top)
+    yield from layers.sections(facts, top)
 
 
 def _named(facts: dict[str, Any], top: int) -> Iterator[Section]:

@@ -15,8 +15,9 @@ def launch(ts, correlation, op):
     )
 
 
-def kernel(ts, dur, correlation, op, name="k", tid=1):
-    return slice_("kernel", name, ts, dur, 0, tid, device=0, stream=tid, correlation=correlation, **{"External id": op})
+def kernel(ts, dur, correlation, op, name="k", tid=1, **more):
+    return slice_("kernel", name, ts, dur, 0, tid, device=0, stream=tid, correlation=correlation,
+                  **{"External id": op}, **more)  # fmt: skip
 
 
 def as_bytes(events):
