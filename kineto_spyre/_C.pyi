@@ -9,6 +9,9 @@ def register(override: bool) -> str:
     Returns "ours", or "other" if another factory holds the one place and override is False.
     """
 
+def reach_kineto() -> None:
+    """Has Kineto make the registered factory's profiler now, before any profile. Maps nothing, opens no device."""
+
 def factory() -> str:
     """Whose factory is in force: "none", "ours" or "other"."""
 

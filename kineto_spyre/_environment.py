@@ -134,6 +134,11 @@ def flag(name: str, default: bool) -> bool:
     raise SpyreProfilerError(f"{name} is {os.environ[name]!r}; expected 0 or 1. Correct it or unset it.")
 
 
+def kineto_asks_daemon() -> bool:
+    """Whether Kineto asks a daemon for work. Kineto's own variable: any value turns it on, "0" as well."""
+    return "KINETO_USE_DAEMON" in os.environ
+
+
 def count(name: str, default: int) -> int:
     """The value of a variable that holds a whole number. Raises SpyreProfilerError, with a sentence, for other text."""
     value = os.environ.get(name, "").strip()

@@ -113,6 +113,7 @@ PYBIND11_MODULE(_C, m) {
   m.def(
       "register", [](bool override) { return Plugin::get().registration.register_factory(override); },
       py::arg("override"));
+  m.def("reach_kineto", &kineto_spyre::kineto::Registration::reach_kineto);
   m.def("factory", [] { return Plugin::get().registration.factory(); });
   m.def(
       "set_libraries",

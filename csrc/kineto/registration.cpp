@@ -45,6 +45,11 @@ std::string Registration::factory() const {
   return taken && token_.use_count() == 1 ? "other" : "ours";
 }
 
+void Registration::reach_kineto() {
+  // What PyTorch does itself at the first profile; the second call changes nothing.
+  PrivateUse1ProfilerRegistry::instance().onKinetoInit();
+}
+
 bool Registration::take_foreign_factory() {
   const std::lock_guard lock(mutex_);
   if (!made_ || !token_.expired() || foreign_told_) return false;

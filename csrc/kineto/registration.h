@@ -13,6 +13,10 @@ class Registration {
   std::string register_factory(bool override);
   // "ours", "other" or "none".
   std::string factory() const;
+  // Kineto makes our profiler now, not at the first profile. For requests from outside (KINETO_USE_DAEMON), which reach
+  // Kineto without PyTorch's profiler. Only once the backend has its name: from then on PyTorch lists PrivateUse1 among
+  // the activities that it supports.
+  static void reach_kineto();
   // True once: when a factory that was registered after ours is seen.
   bool take_foreign_factory();
 

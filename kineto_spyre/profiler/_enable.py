@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from .. import _environment, _library, _notices
 from .._notices import SpyreProfilerError
-from . import _runtimes
+from . import _on_demand, _runtimes
 from ._extension import backend_name, extension, set_libraries, state
 from ._status import Status, status
 
@@ -29,6 +29,8 @@ def autoload() -> None:
             "off."
         )
         return
+    if _environment.kineto_asks_daemon():
+        _on_demand.reach_kineto_once_named()
     if _library.device_is_plausible():
         # Where none is found now, the first profile tries the loader once more, and says what is missing.
         set_libraries("aiupti", _library.candidates() or [_library.SONAME])
