@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 SUMMARY = "profile a running program that was started with KINETO_USE_DAEMON=1"
 DESCRIPTION = (
     "Asks running processes for a profile, waits for their traces, and checks each. The programs need no profiler in "
-    "their code, only KINETO_USE_DAEMON=1 when they start. No daemon is needed; where dynolog runs, use its own command. "
-    "Only processes of the same user are asked. Exit code: 0 every trace is there and sound, 1 a trace is "
+    "their code, only KINETO_USE_DAEMON=1 when they start. No daemon is needed; where dynolog runs, use its "
+    "own command. Only processes of the same user are asked. Exit code: 0 every trace is there and sound, 1 a trace is "
     "missing, incomplete or faulty, 2 the usage was wrong or no such process asks."
 )
 
