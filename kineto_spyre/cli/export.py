@@ -6,9 +6,10 @@ import argparse
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ._files import new_file
 
 if TYPE_CHECKING:
     from ..traces import Trace
@@ -119,7 +120,7 @@ def _perfetto(trace: str, output: pathlib.Path, force: bool) -> str | None:
     from ..traces import perfetto
 
     whole = _read(trace)
-    with _new(output, force) as out:
+    with new_file(output, force) as out:
         written = perfetto.write(whole, out, _progress("writing"))
     _progress_done()
     for count, one, many in (
@@ -146,31 +147,12 @@ def _cuda_names(trace: str, output: pathlib.Path, force: bool) -> None:
     from ..traces.cuda_names import renamed
 
     pieces = renamed(trace)
-    with _new(output, force) as out:
+    with new_file(output, force) as out:
         if output.name.endswith(".gz"):
             with gzip.GzipFile(filename="", fileobj=out, mode="wb", compresslevel=6, mtime=0) as packed:
                 packed.writelines(pieces)
         else:
             out.writelines(pieces)
-
-
-@contextmanager
-def _new(output: pathlib.Path, force: bool) -> Iterator[BinaryIO]:
-    """A file that is there when it is whole, or not at all.
-
-    Raises:
-        FileExistsError: it is there already, and `force` is False.
-        OSError: it can't be written.
-    """
-    partial = output.with_name(f".{output.name}.{os.getpid()}")
-    try:
-        with open(partial, "xb") as out:
-            yield out
-        if output.exists() and not force:
-            raise FileExistsError
-        os.replace(partial, output)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _progress(what: str) -> Callable[[float], None] | None:
