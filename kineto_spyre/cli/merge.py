@@ -1,4 +1,4 @@
-"""`kineto-spyre merge`: several ranks in one time line."""
+"""`kineto-spyre merge`: several ranks in one timeline."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 SUMMARY = "write the traces of several ranks as one, with their clocks aligned"
 DESCRIPTION = (
-    "Writes one trace of several ranks' for the Perfetto UI. The clocks are aligned on the collectives that all ranks "
-    "wait for; the error that is left is printed. Exit code: 0 it is written; 1 the traces are not ranks of one run, "
-    "or the file can't be written; 2 the usage was wrong, the file exists, or a trace can't be read."
+    "Writes the traces of several ranks as one, for the Perfetto UI. The clocks are aligned on the collectives that all "
+    "ranks wait for; the error that is left is printed. Exit code: 0 it is written; 1 the traces are not ranks of one "
+    "run, or the file can't be written; 2 the usage was wrong, the file exists, or a trace can't be read."
 )
 
 
@@ -65,7 +65,7 @@ def _aligned(first: Rank, rank: Rank) -> str:
     return (
         f"rank {rank.number}: its clock was {fit.offset / 1e3:+,.1f} us from rank {first.number}'s and drifted by "
         f"{fit.rate * 1e6:+.1f} ppm, by {found}. "
-        f"The error is some {fit.usual_error / 1e3:,.1f} us, and at most {fit.error / 1e3:,.1f} us."
+        f"The error is about {fit.usual_error / 1e3:,.1f} us, and at most {fit.error / 1e3:,.1f} us."
     )
 
 

@@ -7,7 +7,8 @@ Two facts are used. No rank leaves such a collective before each rank came: so t
 (its begin - the reference's end) and at most (its end - the reference's begin). Every line between these bounds is
 possible, and no other; they give the error. And all leave at about the same time, sooner or later by chance: of the
 possible lines that one is taken that lies closest to the differences of the ends, by the sum of absolute distances,
-which a few late ranks don't move. Clocks run apart by at most MOST_PPM.
+which a few late ranks don't move, and in which a collective counts more the sooner both left it. Clocks run apart by at
+most MOST_PPM.
 
 Errors: ValueError, if there is no line: then what was paired was not the same collective.
 """
@@ -21,10 +22,13 @@ import numpy as np
 from kineto_spyre.traces.columns import Column
 
 MOST_PPM = 200.0  # quartz is specified to 100 at worst, one clock against another is twice that
-_RATES = np.linspace(-MOST_PPM, MOST_PPM, 1601) * 1e-6
+_MOST = MOST_PPM * 1e-6
+_LINES = 401  # rates that are looked at, between the least and the largest that are possible
 _USUAL_RATE = 50e-6
 _ALIKE = 1000.0  # differences below a microsecond count alike
 _ROUNDS = 50
+_PASSES = 3  # to a line, to how long each stayed by it, and again
+_SOONEST = 0.1  # the part of the collectives among which none counts more than another
 
 
 @dataclass(frozen=True)
@@ -59,25 +63,64 @@ def fit(begin: Column, end: Column, other_begin: Column, other_end: Column) -> F
     middle = int(end.astype(np.float64).mean())
     time = (end - middle).astype(np.float64)
     lead = (other_end - end).astype(np.float64)
-    rooms = np.empty((2, len(_RATES)))  # for each rate, the least and the largest offset
-    for place, rate in enumerate(_RATES):
-        rooms[0, place] = ((other_begin - end) - rate * time).max()
-        rooms[1, place] = ((other_end - begin) - rate * time).min()
-    possible = rooms[0] <= rooms[1]
-    if not possible.any():
-        raise ValueError("no line fits")
-    rate, offset = _closest(time, lead)
-    chosen = int(np.abs(np.where(possible, _RATES, np.inf) - rate).argmin())
-    rate = float(_RATES[chosen])
-    offset = float(np.clip(np.median(lead - rate * time), rooms[0, chosen], rooms[1, chosen]))
+    bounds = _Bounds(time, (other_begin - end).astype(np.float64), (other_end - begin).astype(np.float64))
+    rates = bounds.rates()
+    rooms = np.array([bounds.offsets(rate) for rate in rates])  # for each rate, the least and the largest offset
+    widest = int(np.ptp(rooms, axis=1).argmax())
+    rate, offset = float(rates[widest]), float(rooms[widest].mean())
+    for _ in range(_PASSES):
+        doubt = _doubt(offset + rate * time, np.stack((begin, end, other_begin, other_end)))
+        rate, offset = _closest(time, lead, doubt)
+    rate = float(np.clip(rate, rates[0], rates[-1]))
+    offset = float(np.clip(offset, *bounds.offsets(rate)))
     error = 0.0
     for when in (time.min(), time.max()):  # a line's largest distance is at an end
         here = offset + rate * when
-        most = (rooms[1] + _RATES * when)[possible].max() - here
-        least = here - (rooms[0] + _RATES * when)[possible].min()
-        error = max(error, most, least)
+        error = max(error, (rooms[:, 1] + rates * when).max() - here, here - (rooms[:, 0] + rates * when).min())
     usual = 1.2533 * _scatter(lead - offset - rate * time) / np.sqrt(len(time))
     return Fit(offset, rate, middle, error, min(error, float(usual)), len(time))
+
+
+class _Bounds:
+    """The lines that lie between the bounds: `least` <= offset + rate * `time` <= `most`, in ns."""
+
+    def __init__(self, time: Column, least: Column, most: Column) -> None:
+        self._time, self._least, self._most = time, least, most
+
+    def offsets(self, rate: float) -> tuple[float, float]:
+        """The least and the largest offset of a line of this rate; the least is above if there is no line."""
+        return float((self._least - rate * self._time).max()), float((self._most - rate * self._time).min())
+
+    def rates(self) -> Column:
+        """Rates from the least to the largest that has a line.
+
+        Raises:
+            ValueError: none has one.
+        """
+        # The room between the offsets is concave over the rate: thirds lead to its top, halves to its zeros.
+        low, high = -_MOST, _MOST
+        while high - low > _MOST * 1e-6:
+            third = (high - low) / 3
+            if self._room(low + third) < self._room(high - third):
+                low += third
+            else:
+                high -= third
+        top = (low + high) / 2
+        if self._room(top) < 0:
+            raise ValueError("no line fits")
+        return np.linspace(self._last(top, -_MOST), self._last(top, _MOST), _LINES)
+
+    def _room(self, rate: float) -> float:
+        low, high = self.offsets(rate)
+        return high - low
+
+    def _last(self, inside: float, outside: float) -> float:
+        if self._room(outside) >= 0:
+            return outside
+        while abs(outside - inside) > _MOST * 1e-6:
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if self._room(middle) >= 0 else (inside, middle)
+        return inside
 
 
 def _scatter(values: Column) -> float:
@@ -85,24 +128,31 @@ def _scatter(values: Column) -> float:
     return 1.4826 * float(np.median(np.abs(values - np.median(values))))
 
 
-def _closest(time: Column, lead: Column) -> tuple[float, float]:
-    """Rate and offset of the line with the least sum of absolute distances, by least squares that are reweighted.
+def _doubt(lead: Column, times: Column) -> Column:
+    """How far each difference of ends may be from the lead by chance: how much longer than need be both stayed."""
+    begin, end, other_begin, other_end = times
+    came = np.maximum(begin, other_begin - lead)
+    stayed = (end - came) + (other_end - lead - came)
+    stayed -= stayed.min()
+    doubt: Column = np.maximum(stayed, np.quantile(stayed, _SOONEST) + _ALIKE)
+    return doubt
 
-    Between few collectives, or within a short time, chance looks like drift: one more row of the equations holds the
-    rate near 0 until the differences say otherwise.
+
+def _closest(time: Column, lead: Column, doubt: Column) -> tuple[float, float]:
+    """Rate and offset of the line with the least sum of absolute distances, each in units of its doubt.
+
+    By least squares that are reweighted. Between few collectives, or within a short time, chance looks like drift: one
+    more row of the equations holds the rate near 0 until the differences say otherwise.
     """
-    scatter = _scatter(lead)
-    if len(time) < 3 or not np.ptp(time):
-        return 0.0, float(np.median(lead))
-    scale = float(np.abs(time).max())
+    scale = float(np.abs(time).max()) or 1.0
     columns = np.stack((time / scale, np.ones(len(time))), axis=1)
-    usual = np.array([[np.sqrt(max(scatter, _ALIKE)) / (_USUAL_RATE * scale), 0.0]])
-    weights = np.full(len(time), 1 / np.sqrt(max(scatter, _ALIKE)))
-    rate, offset = 0.0, float(np.median(lead))
+    usual = np.array([[1 / (_USUAL_RATE * scale), 0.0]])
+    weights = 1 / doubt
+    rate, offset = 0.0, 0.0
     for _ in range(_ROUNDS):
         rows = np.concatenate((columns * weights[:, None], usual))
         solved = np.linalg.lstsq(rows, np.append(lead * weights, 0.0), rcond=None)[0]
-        rate, offset = float(np.clip(solved[0] / scale, _RATES[0], _RATES[-1])), float(solved[1])
+        rate, offset = float(np.clip(solved[0] / scale, -_MOST, _MOST)), float(solved[1])
         distance = np.abs(lead - offset - rate * time)
-        weights = 1 / np.sqrt(np.maximum(distance, _ALIKE))
+        weights = 1 / np.sqrt(np.maximum(distance, _ALIKE) * doubt)
     return rate, offset

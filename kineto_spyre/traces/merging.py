@@ -1,4 +1,4 @@
-"""Several ranks' traces as one, for viewers that show one time line.
+"""Several ranks' traces as one, for viewers that show one timeline.
 
 Of the first rank nothing is moved; every other rank's times are brought onto its clock (`clocks`). What would collide
 is made distinct: each process gets a number of its own (its name is preceded by `rank N`), each arrow an id of its
@@ -222,7 +222,7 @@ class _Mover:
                     self._named.add(event["pid"])
 
     def _time(self, begin: float, duration: float = 0) -> int:
-        """Nanoseconds in the merged trace's time line."""
+        """Nanoseconds in the merged trace's timeline."""
         # Decimal: a float of microseconds times 1000 is off by a nanosecond now and then.
         own = self._own_base + int((Decimal(repr(begin)) + Decimal(repr(duration))) * 1000)
         return self._rank.fit.aligned(own) - self._base
