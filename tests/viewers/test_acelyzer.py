@@ -71,3 +71,17 @@ def test_its_verification_passes_where_ranges_nest_and_streams_run_side_by_side(
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads((tmp_path / "report.json").read_bytes())["errors"] == []
+
+
+def test_analyze_folds_its_findings_into_the_report(readers, tmp_path, trace_path, trace):
+    command = [sys.executable, "-P", "-m", "kineto_spyre", "analyze", str(trace_path), "--json"]
+    command += ["--acelyzer", str(readers.parent / "acelyzer"), "--keep", str(tmp_path / "kept")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["acelyzer"]
+    assert found["problem"] is None and found["result"] == "PASS" and found["errors"] == []
+    assert found["classes"]["COMPUTE_EXEC"]["count"] == len(trace.kernels)
+    assert found["classes"]["COMPUTE_EXEC"]["duration"] == sum(round(one["dur"] * 1000) for one in trace.kernels)
+    assert found["counters"] and all(name not in {e["name"] for e in trace.events} for name in found["counters"])
+    kept = json.loads((tmp_path / "kept" / "refined.pt.trace.json").read_bytes())["traceEvents"]
+    assert {e["name"] for e in kept if e.get("cat") == "kernel"} == {one["name"] for one in trace.kernels}
