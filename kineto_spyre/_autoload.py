@@ -21,7 +21,7 @@ def register() -> None:
 
         _enable.autoload()
     except Exception as error:
-        _notices.warn(f"kineto_spyre could not register itself: {error} Profiles go on without Spyre.")
+        _notices.warn(f"kineto_spyre was not registered, so profiles show no Spyre: {error}")
         return
     try:
         if devices := _environment.count("KINETO_SPYRE_EMULATE", default=0):

@@ -53,49 +53,49 @@ VARIABLES = (
         "KINETO_SPYRE_LIBAIUPTI",
         "the path of a file",
         "searched",
-        "the libaiupti to open at the first session; then no other is looked for",
+        "the libaiupti that the first session opens; no other one is searched for",
         lambda value: pathlib.Path(value).is_file(),
     ),
     Variable(
         "KINETO_SPYRE_OVERRIDE",
         "0 or 1",
         "0",
-        "take the profiler's one slot from another plugin, such as torch-spyre's",
+        "replace another plugin, such as torch-spyre's, as PyTorch's PrivateUse1 profiler",
         _is_flag,
     ),
     Variable(
         "KINETO_SPYRE_BUFFER_MB",
         "a number from 0.03125 to this machine's memory",
         "1024",
-        "memory for a session's records, in MiB; what finds no room is counted as dropped",
+        "memory for the records of a session, in MiB; records that do not fit are counted as dropped",
         _is_memory,
     ),
     Variable(
         "KINETO_SPYRE_CLOCK_ALIGN",
         "auto or off",
         "auto",
-        "bring the device's clock onto the host's where work would begin before its launch",
+        "correct the device's times where work would begin before its launch",
         lambda value: value in ("auto", "off"),
     ),
     Variable(
         "KINETO_SPYRE_FLUSH_TIMEOUT_MS",
         "a whole number from 1 to 600000",
         "5000",
-        "how long a stop waits for libaiupti to hand over its records, in milliseconds",
+        "how long a stop waits for libaiupti to deliver its records, in milliseconds",
         _is_count(1, 600_000),
     ),
     Variable(
         "KINETO_SPYRE_EMULATE",
         "a whole number from 0 to 8",
         "0",
-        "devices of an emulated Spyre that starts when torch is imported, also in processes that the program starts",
+        "number of devices of an emulated Spyre that starts when torch is imported, in child processes too",
         _is_count(0, 8),
     ),
     Variable(
         "KINETO_SPYRE_FAULTS",
         "a comma-separated list of key=value",
         "none",
-        "faults of the emulated Spyre, as kineto_spyre.emulator.faults() takes them",
+        "faults that the emulated Spyre shows, as kineto_spyre.emulator.faults() takes them",
         lambda value: all(re.fullmatch(r"\s*\w+=[^,]+", part) for part in value.split(",")),
     ),
 )
@@ -112,8 +112,8 @@ def check(environment: Mapping[str, str] = os.environ) -> list[str]:
         variable = known.get(name)
         if variable is None:
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}."
-            sentences.append(f"The environment variable {name} means nothing to kineto_spyre; {hint}")
+            hint = f"Did you mean {near[0]}?" if near else f"Its variables are {', '.join(known)}."
+            sentences.append(f"{name} is not a variable of kineto_spyre. {hint}")
         elif value and not variable.fits(value):
             sentences.append(
                 f"{name} is {value!r}; expected {variable.values}. Correct it, or unset it for the default "

@@ -128,8 +128,9 @@ def trouble(path: str) -> str | None:
     ]
     if missing:
         return (
-            f"{path} lacks {', '.join(missing)} (looked for the C++ name, such as {FUNCTIONS[missing[0]]}, and the "
-            "plain one); it is another library, or a release of libaiupti that this one can't use. Install the SDK's."
+            f"{path} lacks {', '.join(missing)} (under its C++ name, such as {FUNCTIONS[missing[0]]}, and its plain "
+            "one), so it is another library, or a release of libaiupti that kineto-spyre does not support. Use the "
+            f"SDK's {SONAME}."
         )
     return None
 
@@ -150,7 +151,7 @@ def choose() -> list[str]:
     if named and not pathlib.Path(named).is_file():
         raise SpyreProfilerError(
             f"KINETO_SPYRE_LIBAIUPTI is {named!r}, which is not a file. Set it to the path of the SDK's {SONAME}, or "
-            "unset it to have the library searched."
+            "unset it to search for the library."
         )
     if named and (why := trouble(named)):
         raise SpyreProfilerError(f"KINETO_SPYRE_LIBAIUPTI can't be used: {why}")

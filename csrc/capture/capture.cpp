@@ -224,7 +224,7 @@ std::unique_ptr<Capture> take_capture() noexcept {
 
 bool prepare(const Config& config, std::string* error) {
   if (!take_phase(Phase::kIdle)) {
-    *error = "Another profiling session is under way in this process, and libaiupti serves one at a time.";
+    *error = "Another profiling session runs in this process, and libaiupti serves one at a time.";
     return false;
   }
   std::unique_ptr<Capture> capture;

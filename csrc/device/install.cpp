@@ -30,7 +30,7 @@ void install(bool measure) {
   const std::lock_guard lock(mutex);
   TORCH_CHECK(
       spyreIsInitialized(),
-      "The emulated Spyre has no devices yet. Call kineto_spyre.emulator.enable() before using spyre in PyTorch.");
+      "The emulated Spyre was not started. Call kineto_spyre.emulator.enable() before you use spyre in PyTorch.");
   set_measuring(measure);
   if (done) return;
   install_guard();

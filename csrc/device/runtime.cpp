@@ -18,7 +18,7 @@ bool in_bad_fork() { return forked; }
 
 void refuse_in_fork() {
   TORCH_CHECK(!forked,
-              "This process was forked from one that uses spyre, and the device's threads don't live on in it. Start "
+              "This process was forked from one that uses spyre, and a fork does not copy the device's threads. Start "
               "worker processes with torch.multiprocessing's 'spawn' method and KINETO_SPYRE_EMULATE=<number of "
               "devices> in the environment, or use CPU tensors in them.");
 }

@@ -38,7 +38,7 @@ std::map<std::string, bool> Probe::open(const std::string& path, const std::map<
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
     const char* reason = dlerror();
-    throw std::runtime_error(reason != nullptr ? reason : "the loader refuses it");
+    throw std::runtime_error(reason != nullptr ? reason : "the loader can't load it");
   }
   std::map<std::string, bool> found;
   const auto look_up = [&](const char* plain, auto& function) {

@@ -98,12 +98,13 @@ std::vector<DeviceClock> align_clocks(ClockEvidence& evidence, CorrelationTable&
     clock.earliest_ns = clock.pairs != 0 ? device.least_lead : 0;
     const bool doubt = clock.pairs != 0 && (device.least_lead < 0 || behind);
     if (!enabled) {
-      clock.reason = doubt ? "The device's clock is off and was left so, because KINETO_SPYRE_CLOCK_ALIGN is off."
-                           : "Alignment is off (KINETO_SPYRE_CLOCK_ALIGN).";
+      clock.reason = doubt
+                         ? "The device's clock is off, and its times were kept because KINETO_SPYRE_CLOCK_ALIGN is off."
+                         : "Clock alignment is off (KINETO_SPYRE_CLOCK_ALIGN).";
       continue;
     }
     if (!doubt && clock.pairs != 0) {
-      clock.reason = "No work begins before its launch or ends after it was waited for: its times were kept.";
+      clock.reason = "No work begins before its launch or ends after the host's wait for it, so its times were kept.";
       continue;
     }
     std::vector<Bound> upper;
@@ -129,7 +130,7 @@ void estimate_clock(std::vector<Bound>& upper, std::vector<Bound>& lower, Device
   drop_strays(upper);
   if (upper.empty()) {
     clock->reason =
-        "The only work with a launch begins far before it: taken for a wrong record, not for a wrong clock.";
+        "The only work with a launch begins far before it. That is a wrong record rather than a wrong clock.";
     return;
   }
   const size_t points = upper.size();
@@ -157,7 +158,7 @@ void estimate_clock(std::vector<Bound>& upper, std::vector<Bound>& lower, Device
     }
   }
   if (!before_launch && !after_wait) {
-    clock->reason = "No work begins before its launch or ends after it was waited for: the device's times were kept.";
+    clock->reason = "No work begins before its launch or ends after the host's wait for it, so its times were kept.";
     return;
   }
   clock->applied = true;
@@ -165,9 +166,10 @@ void estimate_clock(std::vector<Bound>& upper, std::vector<Bound>& lower, Device
   // One less where the line slopes: its touching points are exact only to a rounding.
   clock->offset_ns = static_cast<int64_t>(std::floor(line.at_reference)) - (line.slope != 0 ? 1 : 0);
   clock->drift_ppm = line.slope * 1e6;
-  clock->reason = before_launch
-                      ? "Work began before its launch by the device's own clock, so its times were moved."
-                      : "Work ended after it was waited for by the device's own clock, so its times were moved.";
+  clock->reason =
+      before_launch
+          ? "By the device's clock, work began before its launch, so the device's times were corrected."
+          : "By the device's clock, work ended after the host's wait for it, so the device's times were corrected.";
 }
 
 int64_t to_host(const DeviceClock& clock, int64_t device_ns) {

@@ -57,9 +57,11 @@ def _parser(wanted: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description="IBM Spyre in PyTorch's own profiler.",
-        epilog=f"{PROGRAM} COMMAND --help shows a command's options.",
+        epilog=f"{PROGRAM} COMMAND --help describes the options and exit codes of a command.",
     )
-    parser.add_argument("--version", action="store_true", help="print the version and the PyTorch it was built for")
+    parser.add_argument(
+        "--version", action="store_true", help="print the version, and the PyTorch that it was built for"
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name in wanted:
         command = load(name)

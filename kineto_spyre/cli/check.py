@@ -8,11 +8,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-SUMMARY = "check a trace: is it whole, and can the tools that read it do so"
+SUMMARY = "validate a trace and its compatibility with viewers"
 DESCRIPTION = (
-    "Judges traces (Chrome JSON, plain or gzip): overlaps, kernels before their launch, orphans, absurd times, "
-    "duplicates, missing links, and what the profiler says is missing; for a Spyre's trace also what its readers need. "
-    "Exit code: 0 no fault, 1 faults or an incomplete trace, 2 a file can't be read as a trace."
+    "Looks for overlaps, kernels before their launch, device work without a launch, impossible times, duplicates and "
+    "missing links in traces (Chrome JSON, plain or gzip), and reports what the profiler could not record. A Spyre's "
+    "trace is also checked for what its viewers need. Exit code: 0 no fault was found; 1 a trace has faults or is "
+    "incomplete; 2 the usage was wrong, or a file can't be read as a trace."
 )
 
 
@@ -47,9 +48,7 @@ def run(options: argparse.Namespace) -> int:
 def _text(report: dict[str, Any]) -> Iterator[str]:
     from ..traces.json_text import printable, shown
 
-    dialect = (
-        "a Spyre's trace: the contract of its readers was checked too" if report["spyre"] else "not a Spyre's trace"
-    )
+    dialect = "a Spyre's trace, checked for its viewers too" if report["spyre"] else "not a Spyre's trace"
     yield f"{shown(report['trace'])[1:-1]}: {report['events']:,} events on {report['tracks']} tracks; {dialect}."
     for finding in report["findings"]:
         how_often = "" if finding["rule"] == "incomplete" else f"{finding['count']:,} "  # a sentence that has its count

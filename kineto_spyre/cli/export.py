@@ -14,11 +14,12 @@ from ._files import new_file
 if TYPE_CHECKING:
     from ..traces import Trace
 
-SUMMARY = "write a trace for another tool: Perfetto's format, Parquet, or CUDA's names"
+SUMMARY = "convert a trace to Perfetto's format or Parquet, or give its calls CUDA's names"
 DESCRIPTION = (
-    "Writes a trace (Chrome JSON, plain or gzip) in another format, beside it unless -o says where. The trace itself "
-    "is never changed. Exit code: 0 it is written; 1 it can't be written, or the trace is broken and what comes before "
-    "that place is written; 2 the usage was wrong, the file exists, or the trace can't be read."
+    "Writes a trace (Chrome JSON, plain or gzip) in another format, beside the trace unless -o names another place. "
+    "The trace itself is never changed. Exit code: 0 the file was written; 1 it can't be written, or the trace is "
+    "broken and only what comes before that place was written; 2 the usage was wrong, the file exists, or the trace "
+    "can't be read."
 )
 _KINDS = {"perfetto": ".pftrace", "parquet": ".parquet", "cuda_names": ".cuda.json"}
 _ENDINGS = (".gz", ".json", ".trace", ".pt")  # of x.pt.trace.json.gz, x is left
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="JSON in which the runtime's calls have CUDA's names (.cuda.json, .cuda.json.gz)",
     )  # fmt: skip
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: beside the trace)")
-    parser.add_argument("--force", action="store_true", help="replace what is there")
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -65,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     print(output)
     if problem is not None:
         end = "" if problem.endswith(("?", ".")) else "."
-        return _say(f"{shown(options.trace)[1:-1]} {problem}{end} What comes before that is written.", 1)
+        return _say(f"{shown(options.trace)[1:-1]} {problem}{end} What comes before that was written.", 1)
     return 0
 
 

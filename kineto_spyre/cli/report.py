@@ -7,19 +7,21 @@ import json
 import os
 import sys
 
-SUMMARY = "say why each step of a trace took as long as it did"
+SUMMARY = "explain why each step of a trace took as long as it did"
 DESCRIPTION = (
     "Reports on a trace (Chrome JSON, plain or gzip): a verdict for each step, busy and idle time by device and "
-    "stream, idle time by cause, kernels, ops, launches and copies. Exit code: 0 the report was made, 1 the trace "
-    "holds no device work or the page can't be written, 2 the file can't be read as a trace."
+    "stream, idle time by cause, kernels, ops, launches and copies. Exit code: 0 the report was made; 1 the trace "
+    "holds no device work, or the page can't be written; 2 the usage was wrong, or the file can't be read as a trace."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE", help="a trace file")
-    parser.add_argument("--json", action="store_true", help="the facts as JSON, see docs/reference/report.md")
-    parser.add_argument("--html", metavar="FILE", help="write the report as one page that needs no other file")
-    parser.add_argument("--force", action="store_true", help="overwrite FILE if it is there")
+    parser.add_argument(
+        "--json", action="store_true", help="print the facts as JSON (docs/reference/report.md lists its keys)"
+    )
+    parser.add_argument("--html", metavar="FILE", help="write the report as one HTML page that needs no other file")
+    parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     parser.add_argument("--top", type=int, default=10, metavar="N", help="rows of each table (default: %(default)s)")
 
 
@@ -33,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
 
     named = shown(options.trace)[1:-1]
     if options.html and os.path.exists(options.html) and not options.force:
-        return fail(f"{options.html} is there already; name another file or add --force to overwrite it.", 1)
+        return fail(f"{options.html} exists. Name another file, or pass --force to replace it.", 1)
     try:
         report = make(options.trace)
     except Unreadable as error:

@@ -7,12 +7,12 @@ import json
 import pathlib
 import sys
 
-SUMMARY = "find out, on a machine with a card, whether its libaiupti does what the profiler expects"
+SUMMARY = "test whether this machine's libaiupti does what the profiler expects"
 DESCRIPTION = (
-    "Drives the machine's libaiupti in a process of its own, while PyTorch works on the device, and says for each "
-    "thing that the profiler expects what the library does, and what that means for traces. Takes less than a minute. "
-    "What was found is kept in the cache folder. Exit code: 0 traces lack nothing, 1 something costs a trace or the "
-    "program something, 2 the usage was wrong, or there is no library or no device to test."
+    "Tests libaiupti in a process of its own while PyTorch works on the device. For each thing that the profiler "
+    "expects, it reports what the library does and what that means for traces. It takes less than a minute, and keeps "
+    "what it found in the cache folder. Exit code: 0 traces lack nothing; 1 a trace or the program is worse off; 2 the "
+    "usage was wrong, or there is no library or no device to test."
 )
 
 
@@ -20,10 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--emulated", action="store_true", help="test the emulated library on the emulated device")
     parser.add_argument("--library", metavar="PATH", help="the libaiupti to test (default: the one a session opens)")
     parser.add_argument(
-        "--report", metavar="FILE", help="write what was found as JSON; it holds no names, paths or addresses of yours"
+        "--report", metavar="FILE", help="write the findings as JSON, without names, paths or addresses of this machine"
     )
-    parser.add_argument("--json", action="store_true", help="print that JSON in place of the table")
-    parser.add_argument("--no-cache", action="store_true", help="keep nothing in the cache folder")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON instead of a table")
+    parser.add_argument("--no-cache", action="store_true", help="keep no findings in the cache folder")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     from ..selftest import cache, report, selftest
 
     if options.library is not None and not pathlib.Path(options.library).is_file():
-        print(f"kineto-spyre selftest: --library names {options.library!r}, which is no file.", file=sys.stderr)
+        print(f"kineto-spyre selftest: --library names {options.library!r}, which is not a file.", file=sys.stderr)
         return 2
     watched = sys.stderr.isatty()
 
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         report.print_table(outcome, sys.stdout)
     for probe, trouble in outcome.result.troubles.items():
-        print(f"kineto-spyre selftest: the probe {probe} was not done ({trouble}).", file=sys.stderr)
+        print(f"kineto-spyre selftest: the probe {probe} failed ({trouble}).", file=sys.stderr)
     if options.report is not None:
         try:
             pathlib.Path(options.report).write_text(json.dumps(document, indent=1) + "\n")

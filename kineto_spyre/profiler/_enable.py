@@ -12,7 +12,7 @@ from ._status import Status, status
 
 RuntimeName = Literal["auto", "aiupti", "emulated"]
 RUNTIMES: tuple[RuntimeName, ...] = get_args(RuntimeName)
-FOREIGN = "Another plugin, not kineto_spyre, holds PyTorch's one place for a PrivateUse1 profiler"
+FOREIGN = "Another plugin is registered as PyTorch's PrivateUse1 profiler, so traces hold what it records"
 
 
 def _register(override: bool) -> str:
@@ -24,9 +24,8 @@ def autoload() -> None:
     """What happens when torch is imported: the plugin is registered, and told of a real libaiupti if there is one."""
     if _register(override=False) != "ours":
         _notices.warn(
-            f"{FOREIGN}. It came first and stays in force, and traces hold what it records. Set "
-            "KINETO_SPYRE_OVERRIDE=1 to use kineto_spyre's instead, or KINETO_SPYRE_AUTOLOAD=0 to turn this warning "
-            "off."
+            f"{FOREIGN}. Set KINETO_SPYRE_OVERRIDE=1 to use kineto_spyre instead, or KINETO_SPYRE_AUTOLOAD=0 to turn "
+            "this warning off."
         )
         return
     if _environment.kineto_asks_daemon():
@@ -72,8 +71,8 @@ def enable(runtime: RuntimeName = "auto", override: bool = False) -> Status:
             )
     if _register(override) != "ours":
         raise SpyreProfilerError(
-            f"{FOREIGN}. It stays in force and traces hold what it records. Call kineto_spyre.enable(override=True), "
-            "or set KINETO_SPYRE_OVERRIDE=1, before the first profile to take its place."
+            f"{FOREIGN}. Call kineto_spyre.enable(override=True), or set KINETO_SPYRE_OVERRIDE=1, before the first "
+            "profile to use kineto_spyre instead."
         )
     if not set_libraries(runtime, candidates):
         now = state()
@@ -89,8 +88,8 @@ def _chosen() -> RuntimeName:
     if chosen == "aiupti" and not _library.device_is_plausible():
         raise SpyreProfilerError(
             "No Spyre was detected: no card on the PCI bus, torch-spyre is not installed, FLEX_DEVICE and "
-            "KINETO_SPYRE_LIBAIUPTI are not set. Call kineto_spyre.enable('aiupti') if there is one nevertheless, or "
-            "kineto_spyre.emulator.enable() for an emulated one."
+            "KINETO_SPYRE_LIBAIUPTI are not set. If there is a Spyre, call kineto_spyre.enable('aiupti'). To use an "
+            "emulated one, call kineto_spyre.emulator.enable()."
         )
     return chosen
 

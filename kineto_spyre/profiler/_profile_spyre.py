@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 @functools.cache  # once a process
 def _warn_of_foreign_plugin() -> None:
-    _notices.warn(f"{FOREIGN}: the trace holds what it records.")
+    _notices.warn(
+        f"{FOREIGN}. Call kineto_spyre.enable(override=True) before the first profile to use kineto_spyre instead."
+    )
 
 
 def profile_spyre(

@@ -92,7 +92,7 @@ class Session:
 
 def _deprecated(old: str, new: str) -> None:
     warnings.warn(
-        f"Session.{old} is now called Session.{new}; the old name goes with the next release.",
+        f"Session.{old} is now Session.{new}. Use the new name; the next release removes the old one.",
         DeprecationWarning,
         stacklevel=3,
     )

@@ -99,9 +99,9 @@ def _registration_problems(told: dict[str, Any]) -> list[str]:
     problems = []
     if told["factory"] == "other":
         problems.append(
-            "Another plugin, not kineto_spyre, holds PyTorch's one place for a PrivateUse1 profiler: traces hold what "
-            "it records, and last_session() tells nothing. Set KINETO_SPYRE_OVERRIDE=1, or call "
-            "kineto_spyre.enable(override=True) before the first profile, to use kineto_spyre's instead."
+            "Another plugin is registered as PyTorch's PrivateUse1 profiler, so traces hold what it records and "
+            "last_session() returns None. Set KINETO_SPYRE_OVERRIDE=1, or call kineto_spyre.enable(override=True), "
+            "before the first profile to use kineto_spyre instead."
         )
     elif told["factory"] == "none":
         problems.append("The plugin is not registered. Call kineto_spyre.enable().")
@@ -128,8 +128,8 @@ def _library_problems(told: dict[str, Any], problems: list[str]) -> bool:
     already = _library.mapped()
     if runtime == "aiupti" and already and library is None:
         problems.append(
-            f"{already} is in this process before any profile, which makes each op on the device slower. Find out what "
-            "links or preloads it (LD_PRELOAD, a build with USE_SPYRE_PROFILER) and leave it out."
+            f"{already} was loaded into this process before any profile, which makes each op on the device slower. Remove "
+            "what links or preloads it (LD_PRELOAD, or a build with USE_SPYRE_PROFILER)."
         )
     return usable
 

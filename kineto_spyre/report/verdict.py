@@ -18,7 +18,7 @@ _BOUND = {
     "copies": ("copies", "copies ran on the device and no kernel overlapped them"),
     "fills": ("copies", "memory was filled and no kernel overlapped that"),
     "host": ("the host", "the device was idle because the host had not launched anything"),
-    "synchronisation": ("synchronisation", "the device was idle while the host waited in a synchronisation"),
+    "synchronisation": ("synchronisation", "the device was idle while the host waited in a synchronization"),
     "launch latency": ("launches", "the device was idle between a launch and the start of its work"),
     "queue wait": ("the queue", "the device was idle between two pieces of work that were queued already"),
     "copy": ("copies", "the device's next work waited for a copy"),

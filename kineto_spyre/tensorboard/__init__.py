@@ -31,4 +31,4 @@ try:
 except ImportError:  # no torch-tb-profiler here, or one without these parts
     logger.debug("torch-tb-profiler 0.4.3 not found: nothing to put right", exc_info=True)
 except Exception:
-    logger.warning("kineto-spyre could not put torch-tb-profiler right for a Spyre's traces", exc_info=True)
+    logger.warning("kineto-spyre could not adapt torch-tb-profiler to a Spyre's traces", exc_info=True)

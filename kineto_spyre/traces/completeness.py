@@ -40,7 +40,7 @@ def missing(metadata: dict[str, Any]) -> list[Finding]:
             {
                 "count": 1,
                 "code": None,
-                "what": "The profiler marked this trace as incomplete, and names no reason that this release knows.",
+                "what": "The profiler marked this trace as incomplete and gave no reason that this release knows.",
                 "do": "Look at the metadata key kineto_spyre.",
             }
         )
@@ -66,7 +66,7 @@ def _of_older_release(session: dict[str, Any]) -> Iterator[Finding]:
         yield {
             "count": invalid,
             "code": None,
-            "what": f"{some} left out because what libaiupti wrote was invalid.",
+            "what": f"{some} left out because they were invalid.",
             "do": "Look at the reasons in the metadata key kineto_spyre.",
         }
 

@@ -16,9 +16,7 @@ _RECORD = (
     "Look at the profiler's own count of invalid records; report the trace with this example to the tool that wrote it."
 )
 _WRITER = "Report the trace with this example to the tool that wrote it."
-_EXPORT = (
-    "Export with a kineto-spyre of today; a trace of another tool needs this put right before these readers take it."
-)
+_EXPORT = "Export the trace with the current kineto-spyre; a trace of another tool must be corrected before these readers take it."
 
 RULES: dict[str, Rule] = {
     # Can it be read at all the way it is?
@@ -31,8 +29,8 @@ RULES: dict[str, Rule] = {
     "not-strict-json": Rule(
         True,
         "places that strict JSON forbids (NaN, raw control characters, bytes that are not UTF-8)",
-        "Browsers and most tools refuse the whole file for one of them.",
-        "Names must be escaped and numbers finite where the trace is written. " + _WRITER,
+        "Browsers and most tools reject the whole file because of one of them.",
+        "Escape names and write finite numbers where the trace is written. " + _WRITER,
     ),
     "unbalanced": Rule(
         True,
@@ -44,7 +42,7 @@ RULES: dict[str, Rule] = {
     "negative-duration": Rule(
         True,
         "events that end before they start",
-        "A record was torn, or its two times come from two clocks.",
+        "The record was overwritten while it was read, or its two times come from two clocks.",
         _RECORD,
     ),
     "absurd-duration": Rule(
@@ -68,7 +66,7 @@ RULES: dict[str, Rule] = {
     "long-kernel": Rule(
         False,
         "kernels longer than a second",
-        "It may be true; it may be a clock that jumped.",
+        "The time may be right, or a clock may have jumped.",
         "Compare with the wall time of the step that launched it.",
     ),
     # Tracks
@@ -86,9 +84,9 @@ RULES: dict[str, Rule] = {
     ),
     "estimate-overlap": Rule(
         False,
-        "Python frames or synchronisation spans that cross another slice on their track",
+        "Python frames or synchronization spans that cross another slice on their track",
         "The profiler estimates where some of them begin or end; viewers hide or overprint such a slice.",
-        "Nothing: no sum over ops or device work is concerned.",
+        "Nothing: sums over ops and device work are not affected.",
     ),
     "duplicate": Rule(
         True,
@@ -100,14 +98,14 @@ RULES: dict[str, Rule] = {
     "kernel-before-launch": Rule(
         True,
         "pieces of device work that start before the call that launched them began",
-        "Nothing can do that: the device's clock is not aligned with the host's, or the link is wrong.",
+        "That is impossible: the device's clock is not aligned with the host's, or the link is wrong.",
         "Turn on clock alignment (kineto-spyre: KINETO_SPYRE_CLOCK_ALIGN=auto) and compare the figures it reports.",
     ),
     "orphan": Rule(
         True,
         "pieces of device work whose launch is not in the trace",
         "No op gets this device time. HTA drops such kernels where there are two or more steps.",
-        "Launched before the window opened, or its record was dropped: see the findings on what is missing.",
+        "The work was launched before the profile started, or the record of its launch was dropped: see the findings on what is missing.",
     ),
     "unlinked": Rule(
         True,
@@ -124,13 +122,13 @@ RULES: dict[str, Rule] = {
     "launch-without-work": Rule(
         False,
         "launching calls whose device work is not in the trace",
-        "The work ended after the window closed, or its record was dropped.",
-        "Synchronise the device before the profiler stops.",
+        "The work ended after the profile stopped, or its record was dropped.",
+        "Synchronize the device before the profiler stops.",
     ),
     "missing-flow": Rule(
         True,
         "pieces of device work whose launch is there, but no arrow leads to them",
-        "Viewers show no way from the launch to the work.",
+        "Viewers do not connect the launch with the work.",
         _WRITER,
     ),
     "flow-end": Rule(
@@ -154,7 +152,7 @@ RULES: dict[str, Rule] = {
     "flow-unbound": Rule(
         True,
         "ends of arrows where no slice is",
-        "Viewers drop the arrow, or hang it on a neighbour.",
+        "Viewers drop the arrow, or attach it to a neighbor.",
         _WRITER,
     ),
     "link-differs": Rule(
@@ -165,7 +163,10 @@ RULES: dict[str, Rule] = {
     ),
     # What else a reader should know
     "empty": Rule(
-        False, "no slices in this trace", "Nothing was recorded.", "Was the profiler stopped before work ran?"
+        False,
+        "no slices in this trace",
+        "Nothing was recorded.",
+        "Check that the profiler was not stopped before work ran.",
     ),
     "incomplete": Rule(
         True,
@@ -253,7 +254,7 @@ RULES: dict[str, Rule] = {
         _WRITER,
     ),
     "contract-counter": Rule(
-        True, "counters named Power", "acelyzer stops with a KeyError.", "Any other name will do: pwr (W)."
+        True, "counters named Power", "acelyzer stops with a KeyError.", "Use another name, such as pwr (W)."
     ),
     "contract-ts": Rule(
         True,
@@ -283,12 +284,12 @@ RULES: dict[str, Rule] = {
         False,
         "steps among a device's ranges (gpu_user_annotation)",
         "The stock torch-tb-profiler counts each of them as one more step in its Overview.",
-        "Start TensorBoard where kineto-spyre is installed: its plugin puts that right.",
+        "Start TensorBoard where kineto-spyre is installed: its plugin corrects that.",
     ),
     "contract-memory": Rule(
         False,
         "[memory] events of Device Type 20",
         "The stock torch-tb-profiler answers HTTP 500 in its Memory view.",
-        "Start TensorBoard where kineto-spyre is installed: its plugin puts that right.",
+        "Start TensorBoard where kineto-spyre is installed: its plugin corrects that.",
     ),
 }

@@ -61,7 +61,7 @@ spyreError_t no_machine() {
               g_forked.load(std::memory_order_relaxed)
                   ? "this process was forked from one that used the emulated device, and has none of its own; call "
                     "spyreInit (kineto_spyre.emulator.enable) in it, or start processes with spawn"
-                  : "there is no emulated device yet; call spyreInit (kineto_spyre.emulator.enable) first");
+                  : "no emulated device was started; call spyreInit (kineto_spyre.emulator.enable) first");
 }
 
 struct Found {
@@ -355,8 +355,8 @@ spyreError_t spyreStreamCreate(int32_t index, int32_t /*priority: all are equal*
   if (stream == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreStreamCreate was given no place for the stream");
   *stream = device->create_stream();
   if (*stream == nullptr) {
-    return fail(SPYRE_ERROR_INVALID_VALUE, "device ", index, " has had its ", kMaxStreams,
-                " streams; use some of them again");
+    return fail(SPYRE_ERROR_INVALID_VALUE, "device ", index, " has given out all of its ", kMaxStreams,
+                " streams; use one of them again");
   }
   return SPYRE_SUCCESS;
 }
@@ -461,17 +461,17 @@ spyreError_t spyreEventElapsedTime(spyreEvent_t start, spyreEvent_t end, double*
     return fail(SPYRE_ERROR_INVALID_VALUE, "spyreEventElapsedTime takes two events and a place for the time");
   }
   if (!start->timing || !end->timing) {
-    return fail(SPYRE_ERROR_INVALID_VALUE, "an event tells time only if it was made with timing enabled");
+    return fail(SPYRE_ERROR_INVALID_VALUE, "an event measures time only if it was created with timing enabled");
   }
   const auto first = start->current(), second = end->current();
   if (first == nullptr || second == nullptr) {
-    return fail(SPYRE_ERROR_INVALID_VALUE, "both events must have been recorded before their distance is asked for");
+    return fail(SPYRE_ERROR_INVALID_VALUE, "record both events before you ask for the time between them");
   }
   if (start->device != end->device) {
     return fail(SPYRE_ERROR_INVALID_VALUE, "events of two devices have no common clock");
   }
   if (spyreEventQuery(start) != SPYRE_SUCCESS || spyreEventQuery(end) != SPYRE_SUCCESS) {
-    return fail(SPYRE_ERROR_NOT_READY, "the device has not come to both events yet; synchronise first");
+    return fail(SPYRE_ERROR_NOT_READY, "the device has not reached both events; synchronize first");
   }
   const DeviceClock clock = first->stream->device.clock();
   *milliseconds = static_cast<double>(static_cast<int64_t>(clock.at(second->time()) - clock.at(first->time()))) * 1e-6;

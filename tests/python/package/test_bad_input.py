@@ -169,7 +169,7 @@ def test_a_misspelt_variable(run_python):
     """,
         env={"KINETO_SPYRE_BUFER_MB": "10", "KINETO_SPYRE_FLUSH_TIMEOUT_MS": "soon"},
     ).stdout
-    assert "KINETO_SPYRE_BUFER_MB means nothing to kineto_spyre; did you mean KINETO_SPYRE_BUFFER_MB?" in text
+    assert "KINETO_SPYRE_BUFER_MB is not a variable of kineto_spyre. Did you mean KINETO_SPYRE_BUFFER_MB?" in text
     assert "KINETO_SPYRE_FLUSH_TIMEOUT_MS is 'soon'; expected a whole number" in text
 
 
