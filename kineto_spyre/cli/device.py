@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 
 SUMMARY = "print the emulated Spyre's cost model"
-DESCRIPTION = "Prints how the emulated Spyre decides how long a kernel or a copy lasts, with the source of each figure. Exit code: 0."
+DESCRIPTION = (
+    "Prints how the emulated Spyre decides how long a kernel or a copy lasts, with the source of each figure. Exit "
+    "code: 0."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -128,8 +128,8 @@ def _library_problems(told: dict[str, Any], problems: list[str]) -> bool:
     already = _library.mapped()
     if runtime == "aiupti" and already and library is None:
         problems.append(
-            f"{already} was loaded into this process before any profile, which makes each op on the device slower. Remove "
-            "what links or preloads it (LD_PRELOAD, or a build with USE_SPYRE_PROFILER)."
+            f"{already} was loaded into this process before any profile, which makes each op on the device slower. "
+            "Remove what links or preloads it (LD_PRELOAD, or a build with USE_SPYRE_PROFILER)."
         )
     return usable
 

@@ -66,7 +66,7 @@ def _of_older_release(session: dict[str, Any]) -> Iterator[Finding]:
         yield {
             "count": invalid,
             "code": None,
-            "what": f"{some} left out because they were invalid.",
+            "what": f"{some} left out because what libaiupti wrote was invalid.",
             "do": "Look at the reasons in the metadata key kineto_spyre.",
         }
 

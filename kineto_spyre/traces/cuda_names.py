@@ -50,7 +50,8 @@ def renamed(source: Source) -> Iterator[bytes]:
     changed = {number: text for number in calls if (text := _renamed(events[number], launched)) is not None}
     if not changed:
         raise SpyreProfilerError(
-            "The trace holds no call of a Spyre's runtime (category privateuse1_runtime), so there is no name to replace."
+            "The trace holds no call of a Spyre's runtime (category privateuse1_runtime), so there is no name to "
+            "replace."
         )
     return _text(whole, events, changed)
 

@@ -16,7 +16,10 @@ _RECORD = (
     "Look at the profiler's own count of invalid records; report the trace with this example to the tool that wrote it."
 )
 _WRITER = "Report the trace with this example to the tool that wrote it."
-_EXPORT = "Export the trace with the current kineto-spyre; a trace of another tool must be corrected before these readers take it."
+_EXPORT = (
+    "Export the trace with the current kineto-spyre; a trace of another tool must be corrected before these readers "
+    "take it."
+)
 
 RULES: dict[str, Rule] = {
     # Can it be read at all the way it is?
@@ -105,7 +108,8 @@ RULES: dict[str, Rule] = {
         True,
         "pieces of device work whose launch is not in the trace",
         "No op gets this device time. HTA drops such kernels where there are two or more steps.",
-        "The work was launched before the profile started, or the record of its launch was dropped: see the findings on what is missing.",
+        "The work was launched before the profile started, or the record of its launch was dropped: see the findings "
+        "on what is missing.",
     ),
     "unlinked": Rule(
         True,

@@ -51,7 +51,7 @@ assert kineto_spyre.status().sessions == 0
         str(standin),
         env={"KINETO_SPYRE_LIBAIUPTI": str(make_libaiupti()), "STANDIN_FACTORY": str(standin_factory)},
     )
-    assert done.stdout.startswith("Another plugin, not kineto_spyre, holds")
+    assert done.stdout.startswith("Another plugin is registered as PyTorch's PrivateUse1 profiler")
     assert "override=True" in done.stdout
     imported, profiled = [line for line in done.stderr.splitlines() if "SpyreProfilerWarning" in line]
     assert "It came first and stays in force" in imported

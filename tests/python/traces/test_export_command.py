@@ -119,7 +119,7 @@ def test_of_a_trace_that_is_cut_off_what_comes_before_is_written(kind, trace, tm
     assert main(["export", str(trace), kind, "-o", str(tmp_path / "out")]) == 1
     told = capsys.readouterr().err
     assert "cut off" in told
-    assert told.endswith(" What comes before that is written.\n")
+    assert told.endswith(" What comes before that was written.\n")
     assert ".." not in told and "?." not in told
     assert (tmp_path / "out").exists()
 

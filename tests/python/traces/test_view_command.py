@@ -210,4 +210,4 @@ def test_a_port_that_is_taken_or_none(trace, capsys):
         with pytest.raises(SystemExit) as ended:
             main(["view", f"--port={port}", str(trace)])
         assert ended.value.code == 2
-        assert "is no port" in capsys.readouterr().err
+        assert "is not a port" in capsys.readouterr().err
