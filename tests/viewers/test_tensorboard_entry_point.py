@@ -48,7 +48,7 @@ def test_a_torch_tb_profiler_that_looks_different_is_left_alone_with_a_warning()
         "    parent, _, child = module.__name__.rpartition('.')\n"
         "    if parent: setattr(sys.modules[parent], child, module)"
     )
-    assert "could not put torch-tb-profiler right" in said
+    assert "could not adapt torch-tb-profiler" in said
 
 
 def test_it_loads_no_torch():

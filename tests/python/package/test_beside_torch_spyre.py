@@ -54,9 +54,9 @@ assert kineto_spyre.status().sessions == 0
     assert done.stdout.startswith("Another plugin is registered as PyTorch's PrivateUse1 profiler")
     assert "override=True" in done.stdout
     imported, profiled = [line for line in done.stderr.splitlines() if "SpyreProfilerWarning" in line]
-    assert "It came first and stays in force" in imported
+    assert "so traces hold what it records. Set KINETO_SPYRE_OVERRIDE=1" in imported
     assert imported.startswith("<string>:3: "), "the line that imports torch"
-    assert "the trace holds what it records" in profiled
+    assert "so traces hold what it records. Call kineto_spyre.enable(override=True)" in profiled
 
 
 @pytest.mark.parametrize("how", ["variable", "argument"])

@@ -127,7 +127,7 @@ FAULTS: dict[tuple[str, Any], Seen] = {
         complete=False,
     ),
     ("size", "+40"): Seen(
-        says="writes compute records of 272 bytes.*only the known fields were read", also=products_are_whole
+        says="writes compute records of 272 bytes.*only the fields that it knows were read", also=products_are_whole
     ),
     ("size", "-40"): Seen(
         says="writes compute records of 192 bytes", also=lambda t: not any("cycles_ts" in k["args"] for k in t.kernels)

@@ -194,7 +194,7 @@ def test_a_flush_that_a_selftest_found_to_fail_is_left_out(run_python, tmp_path,
 def test_old_names_of_a_session_still_work(x, trace_of):
     trace_of(lambda: x + x)
     for old, new in {"lost": "dropped", "refused": "invalid", "outside": "out_of_window"}.items():
-        with pytest.warns(DeprecationWarning, match=f"Session.{old} is now called Session.{new}"):
+        with pytest.warns(DeprecationWarning, match=f"Session.{old} is now Session.{new}"):
             assert getattr(session(), old) == getattr(session(), new)
 
 
