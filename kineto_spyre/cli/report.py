@@ -6,42 +6,55 @@ import argparse
 import json
 import os
 import sys
+from typing import TYPE_CHECKING
 
-SUMMARY = "explain why each step of a trace took as long as it did"
+if TYPE_CHECKING:
+    from ..report.shown import Shown
+
+SUMMARY = "explain why each step of a trace took as long as it did, or what changed between two traces"
 DESCRIPTION = (
     "Reports on a trace (Chrome JSON, plain or gzip): a verdict for each step, busy and idle time by device and "
-    "stream, idle time by cause, kernels, ops, launches and copies. Exit code: 0 the report was made; 1 the trace "
-    "holds no device work, or the page can't be written; 2 the usage was wrong, or the file can't be read as a trace."
+    "stream, idle time by cause, kernels, ops, launches and copies. With two traces: what changed from the first to "
+    "the second, kernel by kernel and op by op, and what of it is noise. Exit code: 0 the report was made; 1 a trace "
+    "holds no device work, or the page can't be written; 2 the usage was wrong, or a file can't be read as a trace."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE", help="a trace file")
+    parser.add_argument("other", metavar="TRACE2", nargs="?", help="a second trace: report what changed from the first")
     parser.add_argument(
         "--json", action="store_true", help="print the facts as JSON (docs/reference/report.md lists its keys)"
     )
     parser.add_argument("--html", metavar="FILE", help="write the report as one HTML page that needs no other file")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     parser.add_argument("--top", type=int, default=10, metavar="N", help="rows of each table (default: %(default)s)")
+    parser.add_argument(
+        "--link", type=float, metavar="GB/s", help="the link's rate (default: the trace's best copy stands for it)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..report import NoDeviceWork, Unreadable, make
+    from ..report import NoDeviceWork, compare, make
+    from ..traces import Unreadable, read
     from ..traces.json_text import shown
 
     def fail(sentence: str, code: int) -> int:
         print(f"kineto-spyre report: {sentence}", file=sys.stderr)
         return code
 
-    named = shown(options.trace)[1:-1]
     if options.html and os.path.exists(options.html) and not options.force:
         return fail(f"{options.html} exists. Name another file, or pass --force to replace it.", 1)
+    traces = []
+    for path in filter(None, (options.trace, options.other)):
+        try:
+            traces.append(read(path))
+        except Unreadable as error:
+            return fail(f"{shown(path)[1:-1]} {error}", 2)
     try:
-        report = make(options.trace)
-    except Unreadable as error:
-        return fail(f"{named} {error}", 2)
+        report: Shown = make(traces[0], options.link) if len(traces) == 1 else compare(*traces)
     except NoDeviceWork as error:
-        return fail(f"{named} {error}", 1)
+        return fail(f"{shown(error.source)[1:-1]} {error}", 1)
     if options.html:
         try:
             report.html(options.html, force=options.force)
@@ -51,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
         json.dump(report.facts, sys.stdout, indent=2)
         print()
     elif not options.html:
-        from ..report.terminal import sections, show
+        from ..report.terminal import show
 
-        show(sections(report.facts, max(1, options.top)))
+        show(report.sections(max(1, options.top)))
     return 0

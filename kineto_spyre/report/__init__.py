@@ -5,52 +5,62 @@
 >>> report.facts["steps"][0]["verdict"]
 >>> report.html("report.html")
 
-`work` (trace to device work), `idle` (why nothing ran), `facts` (all numbers), `verdict`; then `terminal` and `page`
-show them. The module itself can be called, since the package's function and this folder have one name.
+>>> kineto_spyre.report("before.json", "after.json")    # what changed
+
+`work` (trace to device work), `idle` (why nothing ran), `facts` (all numbers), `verdict`; `changes` compares two
+traces; `terminal`, `page` and `plots` show them. The module itself can be called, since the package's function and this
+folder have one name.
 """
 
 from __future__ import annotations
 
-import pathlib
 import sys
 import types
-from typing import Any
+from collections.abc import Iterator
 
+from kineto_spyre.report import changes, changes_shown, plots, terminal
 from kineto_spyre.report.facts import NoDeviceWork, facts
-from kineto_spyre.traces import Unreadable, read
+from kineto_spyre.report.section import Plot, Section
+from kineto_spyre.report.shown import Shown
+from kineto_spyre.traces import Trace, Unreadable, read
 from kineto_spyre.traces.opening import Source
 
-__all__ = ["NoDeviceWork", "Report", "Unreadable", "make"]
+__all__ = ["Comparison", "NoDeviceWork", "Report", "Unreadable", "compare", "make"]
 
 
-class Report:
+class Report(Shown):
     """The facts of a trace (docs/reference/report.md), and ways to show them."""
 
-    def __init__(self, facts: dict[str, Any]) -> None:
-        self.facts = facts
+    title = "Report of a trace"
 
-    def __str__(self) -> str:
-        from kineto_spyre.report.terminal import plain, sections
+    @property
+    def sources(self) -> list[str]:
+        return [self.facts["trace"]]
 
-        return "\n".join(plain(sections(self.facts)))
+    def sections(self, top: int = 10) -> Iterator[Section]:
+        return terminal.sections(self.facts, top)
 
-    def __repr__(self) -> str:
-        return f"Report({self.facts['trace']!r})"
-
-    def html(self, path: str | pathlib.Path, force: bool = False) -> None:
-        """Writes one self-contained page.
-
-        Raises:
-            FileExistsError: the file is there and `force` is not set.
-            OSError: it can't be written.
-        """
-        from kineto_spyre.report.page import page
-
-        with open(path, "w" if force else "x", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(page(self.facts))
+    def plots(self) -> list[Plot]:
+        return plots.of_trace(self.facts)
 
 
-def make(source: Source, link: float | None = None) -> Report:
+class Comparison(Shown):
+    """What changed between two traces, and ways to show it."""
+
+    title = "Two traces compared"
+
+    @property
+    def sources(self) -> list[str]:
+        return [one["trace"] for one in self.facts["traces"]]
+
+    def sections(self, top: int = 10) -> Iterator[Section]:
+        return changes_shown.sections(self.facts, top)
+
+    def plots(self) -> list[Plot]:
+        return changes_shown.plots(self.facts)
+
+
+def make(source: Source | Trace, link: float | None = None) -> Report:
     """A report of a trace: a path, a file's bytes, or a torch.profiler.profile that has stopped.
 
     Args:
@@ -60,12 +70,25 @@ def make(source: Source, link: float | None = None) -> Report:
         Unreadable: the source is no trace; the text says why.
         NoDeviceWork: nothing in it ran on a device.
     """
-    return Report(facts(read(source), link))
+    return Report(facts(_read(source), link))
+
+
+def compare(before: Source | Trace, after: Source | Trace) -> Comparison:
+    """What changed from one trace to another; sources as in `make`.
+
+    Raises:
+        Unreadable, NoDeviceWork: one of the two, as in `make`.
+    """
+    return Comparison(changes.changes(_read(before), _read(after)))
+
+
+def _read(source: Source | Trace) -> Trace:
+    return source if isinstance(source, Trace) else read(source)
 
 
 class _Callable(types.ModuleType):
-    def __call__(self, source: Source) -> Report:
-        return make(source)
+    def __call__(self, source: Source, after: Source | None = None, *, link: float | None = None) -> Shown:
+        return make(source, link) if after is None else compare(source, after)
 
 
 sys.modules[__name__].__class__ = _Callable

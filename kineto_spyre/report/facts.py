@@ -22,7 +22,11 @@ TOP = 20
 
 
 class NoDeviceWork(Exception):
-    """The trace holds no device work; the message is a sentence that says what to do."""
+    """The trace `source` holds no device work; the text goes on after its name and says what to do."""
+
+    def __init__(self, source: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.source = source
 
 
 def facts(trace: Trace, link: float | None = None) -> dict[str, Any]:
@@ -34,12 +38,7 @@ def facts(trace: Trace, link: float | None = None) -> dict[str, Any]:
     Raises:
         NoDeviceWork: nothing of the trace ran on a device.
     """
-    if len(trace) == 0 or len(work := understood(trace)) == 0:
-        read = f"{trace.problem}; what came before that " if trace.problem else ""
-        raise NoDeviceWork(
-            f"{read}holds no device work (no kernel, copy or fill): profile with ProfilerActivity.PrivateUse1 (or "
-            "kineto_spyre.profile_spyre) and run something on the device."
-        )
+    work = understood_work(trace)
     classifier = Classifier(work)
     found: dict[str, Any] = {
         "schema": SCHEMA,
@@ -62,6 +61,22 @@ def facts(trace: Trace, link: float | None = None) -> dict[str, Any]:
     found["steps"] = steps(work, classifier)
     found["outliers"] = outliers(found["steps"])
     return found
+
+
+def understood_work(trace: Trace) -> Work:
+    """The device work of a trace.
+
+    Raises:
+        NoDeviceWork: it has none.
+    """
+    if len(trace) == 0 or len(work := understood(trace)) == 0:
+        read = f"{trace.problem}; what came before that " if trace.problem else ""
+        raise NoDeviceWork(
+            trace.source,
+            f"{read}holds no device work (no kernel, copy or fill): profile with ProfilerActivity.PrivateUse1 (or "
+            "kineto_spyre.profile_spyre) and run something on the device.",
+        )
+    return work
 
 
 def span(begin: int, end: int) -> dict[str, int]:

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
+from kineto_spyre.report.section import Plot
 from kineto_spyre.report.verdict import duration, size
 
 _WIDTH, _LEFT, _BAR = 1000, 260, 18
-_COLOURS = {
+COLOURS = {
     "kernels": 0, "collectives": 2, "copies": 3, "fills": 3, "host": 1, "synchronisation": 4, "launch latency": 5,
     "queue wait": 6, "copy": 3, "other stream": 2, "collective": 2, "unknown": 7,
     "waiting on another rank": 5,
@@ -50,6 +51,35 @@ def bars(rows: list[tuple[str, float, int]], what: str) -> str:
     return _svg(len(rows) * (_BAR + 6), body, what)
 
 
+def deltas(rows: list[tuple[str, float, int]], what: str) -> str:
+    """Bars to the left (less) and to the right (more): (label, ns, colour)."""
+    if not rows:
+        return ""
+    longest = max(abs(value) for _, value, _ in rows) or 1
+    zero, room = _LEFT + 340, 250
+    height = len(rows) * (_BAR + 6)
+    body = f'<rect class="back" x="{zero - 1}" y="0" width="2" height="{height}"/>'
+    for place, (label, value, colour) in enumerate(rows):
+        top, wide = place * (_BAR + 6), abs(value) / longest * room
+        body += _text(_LEFT - 8, top + 13, _short(label), anchor="end")
+        body += _box(zero if value > 0 else zero - wide, top, wide, _BAR, colour, f"{label}: {duration(value)}")
+        at, anchor = (zero + wide + 8, "start") if value > 0 else (zero - wide - 8, "end")
+        body += _text(at, top + 13, f"{'+' if value > 0 else ''}{duration(value)}", "dim", anchor)
+    return _svg(height, body, what)
+
+
+def of_trace(facts: dict[str, Any]) -> list[Plot]:
+    """The plots of one trace's report."""
+    return [
+        Plot("Timeline", timeline(facts)),
+        Plot("Step times", steps(facts) if len(facts["steps"]) > 1 else ""),
+        Plot("Why the device was idle", causes(facts)),
+        Plot("Longest kernels", kernels(facts)),
+        Plot("Allocated memory", memory(facts)),
+        Plot("Memory by category", categories(facts)),
+    ]
+
+
 def kernels(facts: dict[str, Any]) -> str:
     return bars([(one["name"], one["total"], 0) for one in facts["kernels"][:10]], "longest kernels")
 
@@ -59,7 +89,7 @@ def causes(facts: dict[str, Any]) -> str:
     return bars(
         [
             (f"device {device['device']}: {one['cause']}" if several else one["cause"], one["duration"],
-             _COLOURS[one["cause"]])
+             COLOURS[one["cause"]])
             for device in facts["devices"] for one in device["causes"]
         ],
         "idle time by cause",
@@ -78,13 +108,13 @@ def steps(facts: dict[str, Any]) -> str:
         for part, ns in one["parts"].items():
             wide = ns / longest * 600
             if ns:
-                body += _box(left, top, wide, _BAR, _COLOURS[part], f"{one['title']}, {part}: {duration(ns)}")
+                body += _box(left, top, wide, _BAR, COLOURS[part], f"{one['title']}, {part}: {duration(ns)}")
             left += wide
         body += _text(left + 8, top + 13, duration(one["duration"]), "dim")
     return _with_legend(body, len(shown) * (_BAR + 4), used, "step times")
 
 
-def _with_legend(body: str, top: int, used: list[str], what: str, colours: dict[str, int] = _COLOURS) -> str:
+def _with_legend(body: str, top: int, used: list[str], what: str, colours: dict[str, int] = COLOURS) -> str:
     left = 0
     for part in used:
         if left > _WIDTH - 150:
@@ -104,7 +134,7 @@ def timeline(facts: dict[str, Any]) -> str:
             body += f'<rect class="back" x="{_LEFT}" y="{top}" width="{_WIDTH - _LEFT}" height="{_BAR}"/>'
             slots = stream["load"]
             wide = (_WIDTH - _LEFT) / len(slots)
-            colour = _COLOURS[stream["kind"]]
+            colour = COLOURS[stream["kind"]]
             for place, load in enumerate(slots):
                 if load:
                     high = max(1.0, load * _BAR)

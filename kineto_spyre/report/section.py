@@ -1,4 +1,4 @@
-"""A section of a report: what every rendering shows, each in its own way."""
+"""What reports are made of, and every rendering shows in its own way: sections, and plots for a page."""
 
 from __future__ import annotations
 
@@ -12,3 +12,10 @@ class Section(NamedTuple):
     sentences: list[str]
     columns: tuple[str, ...] = ()
     rows: list[tuple[str, ...]] = []  # noqa: RUF012 (never changed)
+
+
+class Plot(NamedTuple):
+    """A heading and an <svg>, which may be empty."""
+
+    title: str
+    svg: str

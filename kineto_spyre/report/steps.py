@@ -16,10 +16,10 @@ import numpy as np
 
 from kineto_spyre.report.idle import Classifier, causes, covered, idle
 from kineto_spyre.report.kernels import by_bound, kernels
+from kineto_spyre.report.partition import WAITING
 from kineto_spyre.report.verdict import duration, verdict
 from kineto_spyre.report.work import COLLECTIVE, COPY, FILL, KERNEL, KINDS, Array, Work
 
-WAITING = "waiting on another rank"
 FEWEST, SIGMAS, SHARE = 5, 3.5, 0.05
 
 

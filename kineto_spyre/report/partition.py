@@ -1,0 +1,129 @@
+"""The time of the busiest device, divided without rest: each moment belongs to one kernel, copy or cause of idle time.
+
+What overlaps counts for the first of kernels, collectives, waiting on another rank, copies, fills (as in `steps`), and
+among equals for what began first. In: Work. Out: Partition. So whatever two traces differ by, their portions differ by
+as much.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+
+from kineto_spyre.report.idle import CAUSES, Classifier, covered, idle
+from kineto_spyre.report.kernels import grouped
+from kineto_spyre.report.work import COLLECTIVE, COPY, FILL, KERNEL, KINDS, Array, Work
+
+WAITING = "waiting on another rank"
+_PRIORITY = {KERNEL: 0, COLLECTIVE: 1, COPY: 3, FILL: 4}
+_WAITING = 2
+
+Key = tuple[str, str]
+
+
+@dataclass
+class Partition:
+    """A device's time, by step.
+
+    parts: by (part, name) its ns in each step; part is a kind of work or a cause of idle time (name: "").
+    ops: by op its ns in each step: work that it launched, and idle time while the host was in it (or, in no op,
+        in a range of the user's: "range NAME"); "": neither.
+    durations: by (kind, name) how long each call lasted, whatever overlapped it.
+    calls: by (kind, name) how many began in each step.
+    """
+
+    device: int
+    titles: list[str]
+    lengths: Array
+    parts: dict[Key, Array]
+    ops: dict[str, Array]
+    durations: dict[Key, Array]
+    calls: dict[Key, Array]
+
+
+def partition(work: Work) -> Partition:
+    """The steps of a trace, divided. `work` is not empty."""
+    steps = [one for one in work.steps if one[2] > one[1]]
+    begins = np.array([begin for _, begin, _ in steps], np.int64)
+    window = (steps[0][1], steps[-1][2])
+    devices = np.unique(work.device).tolist()
+    device = max(devices, key=lambda one: covered(*_times(work, work.device == one), window))
+    mine = np.flatnonzero(work.device == device)
+    found = Partition(device, [title for title, _, _ in steps], np.diff(np.append(begins, window[1])), {}, {}, {}, {})
+    for piece, name, begin, end in _alone(work, mine, window):
+        op = work.op[piece]
+        label = work.trace.names[work.trace.slices["name"][op]] if op >= 0 else ""
+        _add(found, begins, begin, end, name, label)
+    for gap in idle(work, mine, window, Classifier(work)):
+        _add(found, begins, gap.begin, gap.end, (CAUSES[gap.cause], ""), gap.op or (gap.range and f"range {gap.range}"))
+    _count(found, work, mine, begins, window)
+    return found
+
+
+def _times(work: Work, chosen: Array) -> tuple[Array, Array]:
+    return work.start[chosen], work.end[chosen]
+
+
+def _alone(work: Work, mine: Array, window: tuple[int, int]) -> list[tuple[int, Key, int, int]]:
+    """Disjoint (piece, key, begin, end): where the piece is the first in order of priority."""
+    events: list[tuple[int, int, int, int]] = []  # begin, priority, end, piece
+    for piece in mine.tolist():
+        begin, end, kind = int(work.start[piece]), int(work.end[piece]), int(work.kind[piece])
+        if kind == COLLECTIVE:
+            ready = end - int(work.transfer[piece])
+            events.append((begin, _WAITING, ready, piece))
+            begin = ready
+        events.append((begin, _PRIORITY[kind], end, piece))
+    found: list[tuple[int, Key, int, int]] = []
+    waiting: list[tuple[int, int, int, int]] = []  # priority, begin, end, piece
+    at = window[0]
+
+    def until(time: int) -> None:
+        nonlocal at
+        while waiting and at < time:
+            priority, _, end, piece = waiting[0]
+            if end <= at:
+                heapq.heappop(waiting)
+                continue
+            stop = min(end, time)
+            found.append((piece, _key(work, piece, priority), at, stop))
+            at = stop
+        at = max(at, time)
+
+    for begin, priority, end, piece in sorted(events):
+        until(min(begin, window[1]))
+        if end > begin:
+            heapq.heappush(waiting, (priority, begin, end, piece))
+    until(window[1])
+    return found
+
+
+def _key(work: Work, piece: int, priority: int) -> Key:
+    part = WAITING if priority == _WAITING else KINDS[int(work.kind[piece])]
+    return part, work.trace.names[int(work.name[piece])]
+
+
+def _add(found: Partition, begins: Array, begin: int, end: int, key: Key, op: str) -> None:
+    """Adds a moment to its steps, cut where a step ends."""
+    of_part = found.parts.setdefault(key, np.zeros(len(begins), np.int64))
+    of_op = found.ops.setdefault(op, np.zeros(len(begins), np.int64))
+    step = int(np.searchsorted(begins, begin, "right")) - 1
+    while begin < end:
+        stop = min(end, int(begins[step + 1])) if step + 1 < len(begins) else end
+        of_part[step] += stop - begin
+        of_op[step] += stop - begin
+        begin, step = stop, step + 1
+
+
+def _count(found: Partition, work: Work, mine: Array, begins: Array, window: tuple[int, int]) -> None:
+    mine = mine[(work.start[mine] >= window[0]) & (work.start[mine] < window[1])]
+    step = np.searchsorted(begins, work.start[mine], "right") - 1
+    keys = work.kind[mine] * len(work.trace.names) + work.name[mine]
+    lasted = grouped(keys, (work.end - work.start)[mine])
+    for number, of_step in grouped(keys, step).items():
+        kind, name = divmod(number, len(work.trace.names))
+        key = (KINDS[kind], work.trace.names[name])
+        found.durations[key] = lasted[number]
+        found.calls[key] = np.bincount(of_step, minlength=len(begins))
