@@ -8,11 +8,13 @@ as much.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from kineto_spyre.report.idle import CAUSES, Classifier, covered, idle
+from kineto_spyre.report.idle import CAUSES, HOST, Classifier, covered, idle
 from kineto_spyre.report.kernels import grouped
 from kineto_spyre.report.work import COLLECTIVE, COPY, FILL, KERNEL, KINDS, Array, Work
 
@@ -32,6 +34,8 @@ class Partition:
         in a range of the user's: "range NAME"); "": neither.
     durations: by (kind, name) how long each call lasted, whatever overlapped it.
     calls: by (kind, name) how many began in each step.
+    hosts: by op or range the idle time of each step that the host is the cause of.
+    collectives: (piece of work, the step it began in, how much of it nothing overlapped), in order of time.
     """
 
     device: int
@@ -41,6 +45,8 @@ class Partition:
     ops: dict[str, Array]
     durations: dict[Key, Array]
     calls: dict[Key, Array]
+    hosts: dict[str, Array] = field(default_factory=dict)
+    collectives: list[tuple[int, int, int]] = field(default_factory=list)
 
 
 def partition(work: Work) -> Partition:
@@ -52,13 +58,19 @@ def partition(work: Work) -> Partition:
     device = max(devices, key=lambda one: covered(*_times(work, work.device == one), window))
     mine = np.flatnonzero(work.device == device)
     found = Partition(device, [title for title, _, _ in steps], np.diff(np.append(begins, window[1])), {}, {}, {}, {})
+    exposed: dict[int, int] = defaultdict(int)
     for piece, name, begin, end in _alone(work, mine, window):
         op = work.op[piece]
         label = work.trace.names[work.trace.slices["name"][op]] if op >= 0 else ""
-        _add(found, begins, begin, end, name, label)
+        _add(begins, begin, end, (found.parts, name), (found.ops, label))
+        exposed[piece] += end - begin
     for gap in idle(work, mine, window, Classifier(work)):
-        _add(found, begins, gap.begin, gap.end, (CAUSES[gap.cause], ""), gap.op or (gap.range and f"range {gap.range}"))
-    _count(found, work, mine, begins, window)
+        label = gap.op or (gap.range and f"range {gap.range}")
+        tables: list[tuple[dict[Any, Array], Any]] = [(found.parts, (CAUSES[gap.cause], "")), (found.ops, label)]
+        if gap.cause == HOST:
+            tables.append((found.hosts, label))
+        _add(begins, gap.begin, gap.end, *tables)
+    _count(found, work, mine, begins, window, exposed)
     return found
 
 
@@ -105,21 +117,26 @@ def _key(work: Work, piece: int, priority: int) -> Key:
     return part, work.trace.names[int(work.name[piece])]
 
 
-def _add(found: Partition, begins: Array, begin: int, end: int, key: Key, op: str) -> None:
-    """Adds a moment to its steps, cut where a step ends."""
-    of_part = found.parts.setdefault(key, np.zeros(len(begins), np.int64))
-    of_op = found.ops.setdefault(op, np.zeros(len(begins), np.int64))
+def _add(begins: Array, begin: int, end: int, *places: tuple[dict[Any, Array], Any]) -> None:
+    """Adds a moment to the entry `key` of each (table, key), cut where a step ends."""
+    columns = [table.setdefault(key, np.zeros(len(begins), np.int64)) for table, key in places]
     step = int(np.searchsorted(begins, begin, "right")) - 1
     while begin < end:
         stop = min(end, int(begins[step + 1])) if step + 1 < len(begins) else end
-        of_part[step] += stop - begin
-        of_op[step] += stop - begin
+        for column in columns:
+            column[step] += stop - begin
         begin, step = stop, step + 1
 
 
-def _count(found: Partition, work: Work, mine: Array, begins: Array, window: tuple[int, int]) -> None:
+def _count(
+    found: Partition, work: Work, mine: Array, begins: Array, window: tuple[int, int], exposed: dict[int, int]
+) -> None:
+    """Calls that began in the steps, and the collectives among them."""
     mine = mine[(work.start[mine] >= window[0]) & (work.start[mine] < window[1])]
     step = np.searchsorted(begins, work.start[mine], "right") - 1
+    together = np.flatnonzero(work.kind[mine] == COLLECTIVE)
+    found.collectives = [(piece, of_step, exposed.get(piece, 0))
+                         for piece, of_step in zip(mine[together].tolist(), step[together].tolist())]  # fmt: skip
     keys = work.kind[mine] * len(work.trace.names) + work.name[mine]
     lasted = grouped(keys, (work.end - work.start)[mine])
     for number, of_step in grouped(keys, step).items():
