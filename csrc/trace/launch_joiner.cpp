@@ -54,7 +54,9 @@ void LaunchJoiner::turn_to(uint32_t process, uint32_t tid) {
 uint32_t LaunchJoiner::op_without_ops(Event& event, int64_t start) {
   int64_t whose = options_.process_id;
   const uint32_t op = timeline_.sole_at(start, &whose);
-  if (op != 0 || caller_->tid == 0) owner_ = static_cast<uint32_t>(whose);
+  // A thread that the profiler saw has ranges of its own, if not ops; another one works for the thread in the op.
+  const bool seen = caller_->tid != 0 && caller_->thread >= 0;
+  if (!seen && (op != 0 || caller_->tid == 0)) owner_ = static_cast<uint32_t>(whose);
   if (caller_->tid == 0) {
     caller_->track = host_track(whose);
     event.track = static_cast<uint16_t>(caller_->track);

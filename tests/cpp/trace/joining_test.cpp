@@ -275,6 +275,20 @@ TEST_CASE("a record_function range spans its work on each stream, and a range wi
                                    {{51, "stream 2 ranges"}, {310, 350}}});
 }
 
+TEST_CASE("a thread with a range and without ops: its work lies in its range, though another thread is in an op") {
+  Session session;
+  session.op(7, 0, 100 * kUs);
+  session.range(9, 5 * kUs, 50 * kUs, 999);
+  session.op_event(999, 5 * kUs, 9, capture::OpEventKind::kPushRange);
+  session.op_event(999, 50 * kUs, 0, capture::OpEventKind::kPopRange);
+  session.add(Call{.start = 10 * kUs, .end = 20 * kUs, .correlation = 3, .thread = 999});
+  session.add(Kernel{.name = "k", .start = 60 * kUs, .end = 70 * kUs, .correlation = 3});
+  session.make();
+  REQUIRE(session.trace.ranges.size() == 1);
+  CHECK(session.trace.ranges[0].range_id == 9);
+  CHECK(session.trace.ranges[0].start == kNow + 60 * kUs);
+}
+
 TEST_CASE("work that was joined to a lesser call before the launch turned up is joined to the launch") {
   Session session;  // one buffer: host calls and device work mixed
   session.op(7, 0, 100 * kUs);
