@@ -60,6 +60,7 @@ class Device;
 
 inline constexpr uint64_t kUnknown = UINT64_MAX;
 inline constexpr uint32_t kMaxStreams = 1024;
+inline constexpr size_t kBatchItems = 256;  // of one stream, whose records a device's thread hands out at once
 
 // A position in a stream that someone may wait for.
 struct Point {
@@ -230,6 +231,7 @@ class Device {
   void deliver();
 
  private:
+  static bool on_a_devices_thread();  // which never waits for room
   void place(spyreStream_st& stream, Item& item);
   void finish(spyreStream_st& stream, Item& item);
   bool try_place(spyreStream_st& stream, Item& item, const Faults* faults, uint64_t now);
@@ -240,6 +242,7 @@ class Device {
   bool anything_queued();
   bool pass(std::unique_lock<std::mutex>& lock, uint64_t now, uint64_t* deadline);
   bool step(std::unique_lock<std::mutex>& lock, spyreStream_st& stream, uint64_t now, uint64_t* deadline);
+  bool run_front(std::unique_lock<std::mutex>& lock, spyreStream_st& stream);
   void hand_out(const std::vector<Item>& batch, const spyreStream_st& stream, const Faults* faults);
 
   const MachineConfig& config_;
@@ -270,9 +273,21 @@ struct Machine {
   bool in_use();
 };
 
+extern std::atomic<const spyreTracer*> tracer_in_force;  // release in spyreSetTracer
+extern std::atomic<uint32_t> correlations;               // relaxed: a counter
+
 // Whoever traces, or null. Acquire: spyreSetTracer's release.
-const spyreTracer* current_tracer() noexcept;
+inline const spyreTracer* current_tracer() noexcept { return tracer_in_force.load(std::memory_order_acquire); }
+
 // The next correlation id: never 0.
-uint32_t next_correlation() noexcept;
+inline uint32_t next_correlation() noexcept {
+  uint32_t id = 0;
+  while (id == 0) id = correlations.fetch_add(1, std::memory_order_relaxed) + 1;
+  return id;
+}
+
+inline uint64_t cycles_of(uint64_t ns) {
+  return static_cast<uint64_t>(static_cast<double>(ns) * (model::kCycleStampHz / 1e9));
+}
 
 }  // namespace kineto_spyre::emulator
