@@ -61,9 +61,9 @@ def run(options: argparse.Namespace) -> int:
         json.dump(report.facts, sys.stdout, indent=2)
         print()
     elif not options.html:
-        from ..report.terminal import sections, show
+        from ..report.terminal import show
 
-        show(sections(report.facts, max(1, options.top)))
+        show(report.sections(max(1, options.top)))
     if found["problem"]:
         return fail(found["problem"], 1)
     return 0 if found["result"] == "PASS" else 1

@@ -28,6 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--html", metavar="FILE", help="write the report as one HTML page that needs no other file")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    parser.add_argument(
+        "--provenance", metavar="FILE", help="where kernels come from: spyre_provenance.json or Inductor's node mappings"
+    )
     parser.add_argument("--top", type=int, default=10, metavar="N", help="rows of each table (default: %(default)s)")
     parser.add_argument(
         "--link", type=float, metavar="GB/s", help="the link's rate (default: the trace's best copy stands for it)"
@@ -35,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from ..provenance import ProvenanceError
     from ..report import NoDeviceWork, compare, make
     from ..traces import Unreadable, read
     from ..traces.json_text import shown
@@ -52,7 +56,13 @@ def run(options: argparse.Namespace) -> int:
         except Unreadable as error:
             return fail(f"{shown(path)[1:-1]} {error}", 2)
     try:
-        report: Shown = make(traces[0], options.link) if len(traces) == 1 else compare(*traces)
+        report: Shown
+        if len(traces) == 1:
+            report = make(traces[0], options.link, options.provenance)
+        else:
+            report = compare(*traces)
+    except ProvenanceError as error:
+        return fail(str(error), 2)
     except NoDeviceWork as error:
         return fail(f"{shown(error.source)[1:-1]} {error}", 1)
     if options.html:

@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from kineto_spyre.traces import Trace, read
 from kineto_spyre.traces.opening import Source
+from kineto_spyre.traces.places import places
 
 Array = npt.NDArray[Any]
 _CPU = 0  # c10::DeviceType
-_MODULE = "nn.Module: "
 
 
 @dataclass(frozen=True)
@@ -174,48 +174,13 @@ def _alive(trace: Trace, rows: Array) -> list[Allocation]:
 
 def _described(trace: Trace, rows: Iterable[int]) -> list[Allocation]:
     """Calls with what was open on their threads at their times."""
-    wanted: dict[int, list[int]] = defaultdict(list)
-    rows = list(rows)
-    for row in rows:
-        wanted[int(trace.memory["track"][row])].append(row)
-    found: dict[int, Allocation] = {}
-    for track, mine in wanted.items():
-        found.update(_on_track(trace, track, sorted(mine, key=lambda row: int(trace.memory["start"][row]))))
-    return [found[row] for row in rows]
-
-
-def _on_track(trace: Trace, track: int, rows: list[int]) -> dict[int, Allocation]:
-    """The same for one thread; rows in order of time."""
-    slices = trace.slices
-    kinds = {"cpu_op": "op", "user_annotation": "range", "python_function": "python"}
-    kind = [kinds.get(cat, "") for cat in trace.cats]
-    mine = np.flatnonzero(slices["track"] == track) if slices else np.empty(0, np.int64)
-    end = slices["start"][mine] + slices["duration"][mine] if len(mine) else mine
-    order = np.lexsort((-end, slices["start"][mine])) if len(mine) else mine
-    mine, end = mine[order], end[order]
-    open_now: list[tuple[int, str, str]] = []
-    place, found = 0, {}
-    for row in rows:
-        time = int(trace.memory["start"][row])
-        while place < len(mine) and slices["start"][mine[place]] <= time:
-            what = kind[slices["cat"][mine[place]]]
-            if what and end[place] >= time:
-                open_now.append((int(end[place]), what, trace.names[slices["name"][mine[place]]]))
-            place += 1
-        open_now = [one for one in open_now if one[0] >= time]
-        found[row] = _allocation(trace, row, open_now)
-    return found
-
-
-def _allocation(trace: Trace, row: int, open_now: list[tuple[int, str, str]]) -> Allocation:
-    innermost = {what: name for _, what, name in open_now if not (what == "python" and name.startswith(_MODULE))}
-    python = [name for _, what, name in open_now if what == "python"]
-    modules = [name.removeprefix(_MODULE) for name in python if name.startswith(_MODULE)]
-    memory = trace.memory
-    return Allocation(
-        int(memory["start"][row]), int(memory["address"][row]), int(memory["bytes"][row]),
-        innermost.get("op", ""), modules[-1] if modules else "", innermost.get("range", ""), tuple(python[::-1]),
-    )  # fmt: skip
+    memory, rows = trace.memory, list(rows)
+    tracks, times = ([int(memory[name][row]) for row in rows] for name in ("track", "start"))
+    return [
+        Allocation(time, int(memory["address"][row]), int(memory["bytes"][row]), place.op, place.module, place.range,
+                   place.stack)
+        for row, time, place in zip(rows, times, places(trace, tracks, times))
+    ]  # fmt: skip
 
 
 def _sums(alive: list[Allocation], by: str) -> dict[str, int]:

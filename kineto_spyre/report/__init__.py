@@ -14,10 +14,12 @@ folder have one name.
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from collections.abc import Iterator
 
+from kineto_spyre.provenance import load
 from kineto_spyre.report import changes, changes_shown, plots, terminal
 from kineto_spyre.report.facts import NoDeviceWork, facts
 from kineto_spyre.report.section import Plot, Section
@@ -60,17 +62,22 @@ class Comparison(Shown):
         return changes_shown.plots(self.facts)
 
 
-def make(source: Source | Trace, link: float | None = None) -> Report:
+def make(
+    source: Source | Trace, link: float | None = None, provenance: str | os.PathLike[str] | None = None
+) -> Report:
     """A report of a trace: a path, a file's bytes, or a torch.profiler.profile that has stopped.
 
     Args:
         link: GB/s of the link between host and device; None: the best copy of the trace stands for it.
+        provenance: where kernels come from: a spyre_provenance.json, or Inductor's node mappings.
 
     Raises:
+        ProvenanceError: the file of provenance can't be read; the text says why.
         Unreadable: the source is no trace; the text says why.
         NoDeviceWork: nothing in it ran on a device.
     """
-    return Report(facts(_read(source), link))
+    known = load(provenance) if provenance is not None else None
+    return Report(facts(_read(source), link, known))
 
 
 def compare(before: Source | Trace, after: Source | Trace) -> Comparison:

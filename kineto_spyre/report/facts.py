@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from kineto_spyre.provenance import Known
 from kineto_spyre.report.idle import Classifier, causes, covered, idle
 from kineto_spyre.report.kernels import by_shape, copies, kernels, ops
 from kineto_spyre.report.layers import by_category, compilation, scratchpad
 from kineto_spyre.report.memory import memory
+from kineto_spyre.report.origins import origins
 from kineto_spyre.report.steps import outliers, steps
 from kineto_spyre.report.work import KINDS, Array, Work, understood
 from kineto_spyre.traces import Trace
@@ -29,10 +31,11 @@ class NoDeviceWork(Exception):
         self.source = source
 
 
-def facts(trace: Trace, link: float | None = None) -> dict[str, Any]:
+def facts(trace: Trace, link: float | None = None, known: Known | None = None) -> dict[str, Any]:
     """All facts of one trace.
 
     Args:
+        known: what the compiler wrote of kernels' origins.
         link: GB/s of the link between host and device; None: the best copy of the trace stands for it.
 
     Raises:
@@ -56,6 +59,7 @@ def facts(trace: Trace, link: float | None = None) -> dict[str, Any]:
         "categories": by_category(trace),
         "scratchpad": scratchpad(trace),
         "compile": compilation(trace),
+        "origins": origins(trace, known),
     }
     found["link"], found["copies"] = copies(work, link)
     found["steps"] = steps(work, classifier)
