@@ -29,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", help="write the report as one HTML page that needs no other file")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     parser.add_argument(
-        "--provenance", metavar="FILE", help="where kernels come from: spyre_provenance.json or Inductor's node mappings"
+        "--provenance",
+        metavar="FILE",
+        help="what the compiler wrote of where kernels come from: spyre_provenance.json, say",
     )
     parser.add_argument("--top", type=int, default=10, metavar="N", help="rows of each table (default: %(default)s)")
     parser.add_argument(

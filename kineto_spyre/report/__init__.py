@@ -62,9 +62,7 @@ class Comparison(Shown):
         return changes_shown.plots(self.facts)
 
 
-def make(
-    source: Source | Trace, link: float | None = None, provenance: str | os.PathLike[str] | None = None
-) -> Report:
+def make(source: Source | Trace, link: float | None = None, provenance: str | os.PathLike[str] | None = None) -> Report:
     """A report of a trace: a path, a file's bytes, or a torch.profiler.profile that has stopped.
 
     Args:

@@ -18,9 +18,7 @@ HERE = __file__.rsplit("/", 1)[-1]
 
 
 def handle(number, op, line, fused=()):
-    source = (
-        {"file": "model.py", "start_line": line, "start_col": 4, "end_line": None, "end_col": None}
-    )
+    source = {"file": "model.py", "start_line": line, "start_col": 4, "end_line": None, "end_col": None}
     return {"id": number, "source": source if line else None, "aten_op": op, "ir_chain": [], "fused_from": list(fused),
             "transform_history": []}  # fmt: skip
 
