@@ -38,6 +38,9 @@ def _is_memory(value: str) -> bool:
     return 0.03125 <= mib <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
+NOTHING = "none"
+
+
 @dataclass(frozen=True)
 class Variable:
     name: str
@@ -45,6 +48,7 @@ class Variable:
     default: str
     meaning: str
     fits: Callable[[str], bool]
+    cost: str = NOTHING  # what it costs to set it
 
 
 VARIABLES = (
@@ -62,6 +66,7 @@ VARIABLES = (
         "0",
         "replace another plugin, such as torch-spyre's, as PyTorch's PrivateUse1 profiler",
         _is_flag,
+        "the other plugin records nothing",
     ),
     Variable(
         "KINETO_SPYRE_BUFFER_MB",
@@ -69,6 +74,7 @@ VARIABLES = (
         "1024",
         "memory for the records of a session, in MiB; records that do not fit are counted as dropped",
         _is_memory,
+        "address space; physical memory as far as records fill it",
     ),
     Variable(
         "KINETO_SPYRE_CLOCK_ALIGN",
@@ -76,6 +82,7 @@ VARIABLES = (
         "auto",
         "correct the device's times where work would begin before its launch",
         lambda value: value in ("auto", "off"),
+        "when a profile stops, a pass over the records",
     ),
     Variable(
         "KINETO_SPYRE_FLUSH_TIMEOUT_MS",
@@ -83,6 +90,7 @@ VARIABLES = (
         "5000",
         "how long a stop waits for libaiupti to deliver its records, in milliseconds",
         _is_count(1, 600_000),
+        "a stop lasts up to this long if libaiupti does not answer",
     ),
     Variable(
         "KINETO_SPYRE_EMULATE",
@@ -90,6 +98,7 @@ VARIABLES = (
         "0",
         "number of devices of an emulated Spyre that starts when torch is imported, in child processes too",
         _is_count(0, 8),
+        "the program runs on the CPU",
     ),
     Variable(
         "KINETO_SPYRE_FAULTS",
@@ -97,6 +106,7 @@ VARIABLES = (
         "none",
         "faults that the emulated Spyre shows, as kineto_spyre.emulator.faults() takes them",
         lambda value: all(re.fullmatch(r"\s*\w+=[^,]+", part) for part in value.split(",")),
+        "traces are wrong on purpose",
     ),
 )
 BUILD_TIME = ("KINETO_SPYRE_TORCH_DIR", "KINETO_SPYRE_TORCH", "KINETO_SPYRE_TESTS")

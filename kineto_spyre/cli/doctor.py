@@ -10,7 +10,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from .. import _environment, _library, profiler
+from .. import _environment, _known_variables, _library, profiler
 
 if TYPE_CHECKING:
     from ..profiler._status import RecordSize
@@ -52,9 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--emulated", action="store_true", help="start an emulated Spyre first, and profile one kernel on it"
     )
+    parser.add_argument(
+        "--variables", action="store_true", help="list the environment variables that matter, with effect and cost"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.variables:
+        _print_variables()
+        return 0
     if options.emulated:
         _try_emulated()
     status = profiler.status()
@@ -93,18 +99,34 @@ def run(options: argparse.Namespace) -> int:
 
     _print_records(status.records)
 
-    print("Environment")
-    for variable in _environment.VARIABLES:
-        if variable.name in os.environ:
-            _row(variable.name, os.environ[variable.name])
-    for name in ("FLEX_DEVICE", "SPYRE_DEVICES", "AIU_WORLD_SIZE", "LOCAL_RANK", "LIBAIUPTI_INSTALL_DIR"):
-        if name in os.environ:
-            _row(name, os.environ[name])
+    _print_environment()
 
     print("Troubles" if troubles else "No trouble.")
     for sentence in troubles:
         print(f"  - {sentence}")
     return 0 if status.available else 1
+
+
+def _print_environment() -> None:
+    """The variables that are set and matter here, each with what it does and costs."""
+    print("Environment")
+    for name, value, about in _known_variables.in_force():
+        _row(name, value)
+        for row in about:
+            _row("", row.effect + (f"; costs: {row.cost}" if row.cost != _known_variables.NOTHING else ""))
+
+
+def _print_variables() -> None:
+    """The whole table."""
+    tool = ""
+    for row in _known_variables.rows():
+        if row.tool != tool:
+            tool = row.tool
+            print(tool)
+        print(f"  {row.setting}")
+        print(f"      {row.effect}")
+        if row.cost != _known_variables.NOTHING:
+            print(f"      costs: {row.cost}")
 
 
 def _print_records(records: dict[str, RecordSize]) -> None:

@@ -92,6 +92,14 @@ def test_doctor_says_that_autoload_is_off():
     assert "The plugin is not registered. Call kineto_spyre.enable()." in done.stdout
 
 
+def test_doctor_says_what_a_variable_that_is_set_does_and_costs():
+    done = run("doctor", env={"TORCH_LOGS": "graph_breaks", "SENCORES": "16"})
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    place = lines.index("SENCORES 16")
+    assert lines[place + 1] == "compiles for this many of the 32 cores; costs: slower kernels with fewer cores"
+    assert lines[lines.index("TORCH_LOGS graph_breaks") + 1].startswith("prints each graph break")
+
+
 def test_doctor_names_a_library_that_lacks_a_function(make_libaiupti):
     library = make_libaiupti(without="FlushAll")
     done = run("doctor", env={"KINETO_SPYRE_LIBAIUPTI": str(library)})
