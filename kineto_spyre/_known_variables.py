@@ -75,7 +75,7 @@ _OTHERS = (
     Row("aiu-smi", "DTCOMPILER_KEEP_EXPORT=true", "keeps what the compiler exports: aiu-smi's rsvmem and acelyzer's "
         "utilisation need it", "disk"),
     Row("aiu-smi", "DEEPRT_EXPORT_DIR=FOLDER", "where exports go; the same for the program and for aiu-smi", "disk"),
-    Row("acelyzer", "DTCOMPILER_EXPORT_DIR=FOLDER", "where the compiler exports what acelyzer reads with it (its option -c)",
+    Row("acelyzer", "DTCOMPILER_EXPORT_DIR=FOLDER", "where the compiler exports what acelyzer reads with its option -c",
         "disk"),
     Row("build", "LIBAIUPTI_INSTALL_DIR=FOLDER", "builds kineto-spyre with the SDK's header in that folder", NOTHING),
 )  # fmt: skip
