@@ -49,14 +49,18 @@ def rules() -> list[Rule]:
     if len(home) > 1 and home != "/root":
         own.append(Rule("the home folder", re.escape(home) + r"(?![\w.-])", "~"))
     if len(host := socket.gethostname()) > 2 and host != "localhost":
-        own.append(Rule("the name of this machine", rf"(?<![\w.-]){re.escape(host)}(?![\w-])", "[host]"))
+        own.append(Rule("the name of this machine", _word(host), "[host]"))
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container without an entry for its user
         user = ""
     if len(user) > 2 and user != "root":
-        own.append(Rule("the name of the user", rf"(?<![\w.-]){re.escape(user)}(?![\w-])", "[user]"))
+        own.append(Rule("the name of the user", _word(user), "[user]"))
     return [*RULES, *own]
+
+
+def _word(name: str) -> str:
+    return rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"
 
 
 def without_secrets(text: str, chosen: list[Rule] | None = None) -> tuple[str, Counter[str]]:
