@@ -68,6 +68,21 @@ c10::Stream from_pool(c10::DeviceIndex device, int priority) {
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(kSpyre, device), id);
 }
 
+// All dtypes but those that PyTorch's CPU kernels, which do the work here, can't copy: integers of less than a byte,
+// and storage formats without values of their own.
+c10::DeviceCapability dtypes_that_can_be_copied() {
+  c10::DeviceCapability capability;
+  for (const int dtype :
+       {c10::kIndex_Bits1x8, c10::kIndex_Bits2x4, c10::kIndex_Bits4x2, c10::kIndex_Bits8,
+        c10::kIndex_Bits16,  c10::kIndex_UInt1,   c10::kIndex_UInt2,   c10::kIndex_UInt3,
+        c10::kIndex_UInt4,   c10::kIndex_UInt5,   c10::kIndex_UInt6,   c10::kIndex_UInt7,
+        c10::kIndex_Int1,    c10::kIndex_Int2,    c10::kIndex_Int3,    c10::kIndex_Int4,
+        c10::kIndex_Int5,    c10::kIndex_Int6,    c10::kIndex_Int7,    c10::kIndex_Float4_e2m1fn_x2}) {
+    capability.capability_data.capability_bits &= ~(uint64_t{1} << dtype);
+  }
+  return capability;
+}
+
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kSpyre; }
   c10::Device exchangeDevice(c10::Device device) const override {
@@ -79,7 +94,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     if (device.index() >= 0 && device.index() < kMaxDevices) t_device = device.index();
   }
   c10::DeviceIndex deviceCount() const noexcept override { return device_count(); }
-  c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }  // every dtype
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override { return dtypes_that_can_be_copied(); }
 
   c10::Stream getStream(c10::Device device) const override { return current_stream(device.index()); }
   c10::Stream getDefaultStream(c10::Device device) const override {

@@ -80,10 +80,18 @@ def test_tensors_of_older_files_come_back() -> None:
         assert loaded.device.type == device and torch.equal(loaded.cpu(), x)
 
 
-def test_the_device_can_do_all_dtypes() -> None:
+def test_the_device_tells_the_dtypes_that_it_can_copy() -> None:
+    quantized = set(get_all_dtypes(include_qint=True)) - set(get_all_dtypes())
     for index in range(2):
         supported = torch.accelerator.get_device_capability(f"spyre:{index}")["supported_dtypes"]
         assert set(get_all_dtypes(include_complex32=True, include_qint=True)) <= supported
+    for dtype in {value for value in vars(torch).values() if isinstance(value, torch.dtype)} - quantized:
+        empty = torch.empty(16, dtype=dtype, device="spyre")
+        if dtype in supported:
+            assert empty.to(torch.float32).to(dtype).dtype == dtype
+        else:
+            with pytest.raises(NotImplementedError, match="copy"):
+                empty.to(torch.float32)
 
 
 def test_backward_has_a_thread_for_each_device() -> None:
