@@ -52,11 +52,9 @@ class CorrelationTable {
     }
     return get_elsewhere(id, index);
   }
-  // Small, distinct, from 0, below kNumbers.
-  uint32_t number(uint64_t id) {
-    const uint64_t index = id - base_;
-    return index < kNear ? static_cast<uint32_t>(index) : number_far(id);
-  }
+  // Distinct, below kNumbers, and as long as the runtime goes on counting other than those of the sessions before:
+  // readers of several profiles expect that (PyTorch's own tests do).
+  uint32_t number(uint64_t id) { return id - base_ < kNear ? static_cast<uint32_t>(id % kNear) : number_far(id); }
   static constexpr uint32_t kNumbers = uint32_t{1} << 29;
 
  private:

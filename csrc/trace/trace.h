@@ -22,7 +22,7 @@
 //
 // Identity. Two id spaces never meet: op ids are PyTorch's; correlation ids are libaiupti's, of any width and value.
 // The trace shows the latter as ids of its own: distinct, positive, above kIdBase, so that they equal neither an op's
-// id nor that of a fwdbwd arrow.
+// id nor that of a fwdbwd arrow, and other ones in the next session.
 //
 // Conservation: records read = captured + invalid + out of window + not requested, always.
 #pragma once

@@ -29,6 +29,16 @@ def test_sessions_back_to_back(device, op, export):
         assert [k["name"] for k in export(prof).kernels] == [f"k{i}"]
 
 
+def test_ids_of_calls_are_other_ones_in_each_session(device, export):
+    seen = []
+    for _ in range(3):
+        with profile(activities=ACTIVITIES) as prof:
+            device.launch("k", ns=1000)
+            device.synchronize()
+        seen += [e.correlation_id() for e in prof.profiler.kineto_results.events() if e.name().startswith("aiu")]
+    assert len(seen) >= 6 and len(set(seen)) == len(seen)
+
+
 def test_two_traces_are_kept_at_once(device, export, tmp_path):
     profiles = []
     for i in range(3):
