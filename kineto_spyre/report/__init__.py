@@ -6,10 +6,11 @@
 >>> report.html("report.html")
 
 >>> kineto_spyre.report("before.json", "after.json")    # what changed
+>>> kineto_spyre.report("traces/")                      # the traces of many ranks: who keeps the others waiting
 
-`work` (trace to device work), `idle` (why nothing ran), `facts` (all numbers), `verdict`; `changes` compares two
-traces; `terminal`, `page` and `plots` show them. The module itself can be called, since the package's function and this
-folder have one name.
+`work` (trace to device work), `idle` (why nothing ran), `facts` (all numbers), `verdict`; `changes` compares two traces
+and `ranks` many; `terminal`, `page` and `plots` show them. The module itself can be called, since the package's
+function and this folder have one name.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ from __future__ import annotations
 import os
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeGuard
 
 from kineto_spyre.provenance import load
 from kineto_spyre.report import changes, changes_shown, plots, terminal
 from kineto_spyre.report.facts import NoDeviceWork, facts
+from kineto_spyre.report.ranks import comparing, ranks_shown
+from kineto_spyre.report.ranks.comparing import NotComparable
 from kineto_spyre.report.section import Plot, Section
 from kineto_spyre.report.shown import Shown
-from kineto_spyre.traces import Trace, Unreadable, read
+from kineto_spyre.traces import Trace, Unreadable, parquet, read
 from kineto_spyre.traces.opening import Source
 
-__all__ = ["Comparison", "NoDeviceWork", "Report", "Unreadable", "compare", "make"]
+__all__ = ["Comparison", "NoDeviceWork", "NotComparable", "Ranks", "Report", "Unreadable", "compare", "make", "many"]
 
 
 class Report(Shown):
@@ -62,6 +66,30 @@ class Comparison(Shown):
         return changes_shown.plots(self.facts)
 
 
+class Ranks(Shown):
+    """What the traces of many ranks tell together, and ways to show it."""
+
+    title = "Report of many ranks"
+
+    @property
+    def sources(self) -> list[str]:
+        return [self.facts["directory"]]
+
+    def sections(self, top: int = 10) -> Iterator[Section]:
+        return ranks_shown.sections(self.facts, top)
+
+    def plots(self) -> list[Plot]:
+        return ranks_shown.plots(self.facts)
+
+    def rank(self, number: int) -> str:
+        """One rank against the rest, as text.
+
+        Raises:
+            KeyError: there is no such rank.
+        """
+        return "\n".join(terminal.plain(iter([ranks_shown.against(self.facts, number)])))
+
+
 def make(source: Source | Trace, link: float | None = None, provenance: str | os.PathLike[str] | None = None) -> Report:
     """A report of a trace: a path, a file's bytes, or a torch.profiler.profile that has stopped.
 
@@ -91,9 +119,39 @@ def _read(source: Source | Trace) -> Trace:
     return source if isinstance(source, Trace) else read(source)
 
 
+def many(
+    directory: str | os.PathLike[str],
+    scheduler: str | None = None,
+    jobs: int = 1,
+    progress: Callable[[float], None] | None = None,
+) -> Ranks:
+    """A report of the ranks whose traces are in a directory. It needs DuckDB (`pip install 'kineto-spyre[ranks]'`).
+
+    Args:
+        scheduler: the address of a Dask scheduler; its workers read, each the files that it is given.
+        jobs: how many processes read on this machine. More than one needs a program that Python can import again
+            (`if __name__ == "__main__":`).
+        progress: called with the part of the traces that has been read, 0 to 1.
+
+    Raises:
+        NotComparable: there is no trace, one rank only, or the ranks don't match; the text says what to do.
+        SpyreProfilerError: DuckDB or the cluster is missing.
+    """
+    return Ranks(comparing.compared(directory, scheduler, jobs, progress))
+
+
+def holds_ranks(source: object) -> TypeGuard[str | os.PathLike[str]]:
+    """Whether the source is a directory of traces (and none that `export --parquet` wrote)."""
+    return isinstance(source, (str, os.PathLike)) and os.path.isdir(source) and not parquet.is_one(source)
+
+
 class _Callable(types.ModuleType):
-    def __call__(self, source: Source, after: Source | None = None, *, link: float | None = None) -> Shown:
-        return make(source, link) if after is None else compare(source, after)
+    def __call__(
+        self, source: Source, after: Source | None = None, *, link: float | None = None, scheduler: str | None = None
+    ) -> Shown:
+        if after is not None:
+            return compare(source, after)
+        return many(source, scheduler) if holds_ranks(source) else make(source, link)
 
 
 sys.modules[__name__].__class__ = _Callable

@@ -25,8 +25,11 @@ _KEPT = ("source", "metadata", "problem", "events_read", "odd")
 
 
 def is_one(path: str | os.PathLike[str]) -> bool:
-    """Whether this is a directory that `write` made."""
-    return os.path.isfile(os.path.join(os.fspath(path), _HEAD))
+    """Whether this is a directory that `write` made. A trace.json alone may be a profiler's own."""
+    folder = os.fspath(path)
+    return os.path.isfile(os.path.join(folder, _HEAD)) and any(
+        os.path.isfile(os.path.join(folder, f"{name}.parquet")) for name in (*TABLES, "tracks")
+    )
 
 
 def write(trace: Trace, directory: str | os.PathLike[str], overwrite: bool = False) -> None:
