@@ -83,6 +83,7 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/workload.py
 	$(BIN)/python benchmarks/device_ops.py
 	$(BIN)/python benchmarks/traces.py
+	$(BIN)/python benchmarks/ranks.py
 
 clean:
 	rm -rf build dist $(VENV)

@@ -7,6 +7,7 @@ as much.
 
 from __future__ import annotations
 
+import bisect
 import heapq
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -57,19 +58,23 @@ def partition(work: Work) -> Partition:
     devices = np.unique(work.device).tolist()
     device = max(devices, key=lambda one: covered(*_times(work, work.device == one), window))
     mine = np.flatnonzero(work.device == device)
-    found = Partition(device, [title for title, _, _ in steps], np.diff(np.append(begins, window[1])), {}, {}, {}, {})
     exposed: dict[int, int] = defaultdict(int)
-    for piece, name, begin, end in _alone(work, mine, window):
-        op = work.op[piece]
-        label = work.trace.names[work.trace.slices["name"][op]] if op >= 0 else ""
-        _add(begins, begin, end, (found.parts, name), (found.ops, label))
+    parts, ops, hosts = (_Sums(begins.tolist()) for _ in range(3))
+    name_of = np.where(work.op >= 0, work.trace.slices["name"][work.op], -1).tolist()
+    for piece, key, begin, end in _alone(work, mine, window):
+        parts.add(key, begin, end)
+        ops.add(work.trace.names[name_of[piece]] if name_of[piece] >= 0 else "", begin, end)
         exposed[piece] += end - begin
     for gap in idle(work, mine, window, Classifier(work)):
         label = gap.op or (gap.range and f"range {gap.range}")
-        tables: list[tuple[dict[Any, Array], Any]] = [(found.parts, (CAUSES[gap.cause], "")), (found.ops, label)]
+        parts.add((CAUSES[gap.cause], ""), gap.begin, gap.end)
+        ops.add(label, gap.begin, gap.end)
         if gap.cause == HOST:
-            tables.append((found.hosts, label))
-        _add(begins, gap.begin, gap.end, *tables)
+            hosts.add(label, gap.begin, gap.end)
+    found = Partition(
+        device, [title for title, _, _ in steps], np.diff(np.append(begins, window[1])), parts.arrays(), ops.arrays(),
+        {}, {}, hosts.arrays(),
+    )  # fmt: skip
     _count(found, work, mine, begins, window, exposed)
     return found
 
@@ -81,8 +86,7 @@ def _times(work: Work, chosen: Array) -> tuple[Array, Array]:
 def _alone(work: Work, mine: Array, window: tuple[int, int]) -> list[tuple[int, Key, int, int]]:
     """Disjoint (piece, key, begin, end): where the piece is the first in order of priority."""
     events: list[tuple[int, int, int, int]] = []  # begin, priority, end, piece
-    for piece in mine.tolist():
-        begin, end, kind = int(work.start[piece]), int(work.end[piece]), int(work.kind[piece])
+    for piece, begin, end, kind in zip(*(one.tolist() for one in (mine, *_times(work, mine), work.kind[mine]))):
         if kind == COLLECTIVE:
             ready = end - int(work.transfer[piece])
             events.append((begin, _WAITING, ready, piece))
@@ -117,15 +121,24 @@ def _key(work: Work, piece: int, priority: int) -> Key:
     return part, work.trace.names[int(work.name[piece])]
 
 
-def _add(begins: Array, begin: int, end: int, *places: tuple[dict[Any, Array], Any]) -> None:
-    """Adds a moment to the entry `key` of each (table, key), cut where a step ends."""
-    columns = [table.setdefault(key, np.zeros(len(begins), np.int64)) for table, key in places]
-    step = int(np.searchsorted(begins, begin, "right")) - 1
-    while begin < end:
-        stop = min(end, int(begins[step + 1])) if step + 1 < len(begins) else end
-        for column in columns:
+class _Sums:
+    """By key, ns in each step."""
+
+    def __init__(self, begins: list[int]) -> None:
+        self._begins = begins
+        self._sums: dict[Any, list[int]] = defaultdict(lambda: [0] * len(begins))
+
+    def add(self, key: Any, begin: int, end: int) -> None:
+        """Adds a moment, cut where a step ends."""
+        column, begins = self._sums[key], self._begins
+        step = bisect.bisect_right(begins, begin) - 1
+        while begin < end:
+            stop = min(end, begins[step + 1]) if step + 1 < len(begins) else end
             column[step] += stop - begin
-        begin, step = stop, step + 1
+            begin, step = stop, step + 1
+
+    def arrays(self) -> dict[Any, Array]:
+        return {key: np.array(column, np.int64) for key, column in self._sums.items()}
 
 
 def _count(

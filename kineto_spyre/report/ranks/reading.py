@@ -70,6 +70,7 @@ def _on_cluster(paths: list[str], scheduler: str) -> Found:
             "--scheduler needs the package distributed. Install it with pip install 'kineto-spyre[cluster]'."
         ) from None
     try:
+        distributed.comm.get_address_host(scheduler)  # a Client that is given a wrong address takes 20 s to say so
         client: Any = distributed.Client(scheduler, timeout="10s", set_as_default=False)
     except (OSError, ValueError) as error:
         raise SpyreProfilerError(
@@ -80,7 +81,7 @@ def _on_cluster(paths: list[str], scheduler: str) -> Found:
         # Dask itself gives the tasks of a dead worker to another; `retries` are for those that raise.
         futures = client.map(summarise, paths, pure=False, retries=TRIES - 1)
         places = {future.key: place for place, future in enumerate(futures)}
-        order = distributed.as_completed(futures)
+        order = distributed.as_completed(futures, loop=client.loop)
         del futures
         for future in order:
             place = places[future.key]

@@ -155,30 +155,32 @@ def test_ranks_by_name_and_by_order(tmp_path):
 
 
 CLUSTER = """
-import json, os, sys, threading, time
+import json, os, sys
 from distributed import Client, LocalCluster
 from kineto_spyre.report import many
+
+def die_at_the_first_trace():
+    import os, signal
+    from kineto_spyre.report.ranks import summary
+
+    def dies(path):
+        os.kill(os.getpid(), signal.SIGKILL)
+    dies.__module__, dies.__qualname__ = summary.__name__, "summarise"
+    summary.summarise = dies
+    return os.getpid()
+
 if __name__ == "__main__":
-    found = []
+    found, killed = [], 0
     for workers in map(int, sys.argv[2].split(",")):
         with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster:
-            killed = []
-            def kill():
-                with Client(cluster.scheduler_address, set_as_default=False) as client:
-                    while not killed:
-                        for address, keys in client.processing().items():
-                            if any("summarise" in str(key) for key in keys):
-                                killed.append(client.scheduler_info()["workers"][address]["nanny"])
-                                os.kill(client.run(os.getpid, workers=[address])[address], 9)
-                                return
-                        time.sleep(0.01)
-            thread = threading.Thread(target=kill)
             if sys.argv[3] == "kill":
-                thread.start()
+                with Client(cluster.scheduler_address, set_as_default=False) as client:
+                    first = list(client.scheduler_info()["workers"])[0]
+                    (pid,) = client.run(die_at_the_first_trace, workers=[first]).values()
             found.append(many(sys.argv[1], scheduler=cluster.scheduler_address).facts)
             if sys.argv[3] == "kill":
-                thread.join(30)
-    print(json.dumps({"facts": found, "killed": len(killed)}))
+                killed = not os.path.exists(f"/proc/{pid}") or "zombie" in open(f"/proc/{pid}/status").read()
+    print(json.dumps({"facts": found, "killed": killed}))
 """
 
 
@@ -196,11 +198,10 @@ def test_a_cluster_of_one_and_of_two_workers_finds_the_same(traces, facts, tmp_p
     assert on_cluster(traces, "1,2", "live", tmp_path)["facts"] == [facts, facts]
 
 
-def test_a_killed_worker_costs_its_retry_only(tmp_path):
-    many_ranks.write(tmp_path / "run", 8, 6, {(5, None): (0, 100)}, filler=2_000)
-    ended = on_cluster(tmp_path / "run", "2", "kill", tmp_path)
-    assert ended["killed"] == 1
-    assert ended["facts"] == [many(tmp_path / "run").facts]
+def test_a_killed_worker_costs_its_retry_only(traces, facts, tmp_path):
+    ended = on_cluster(traces, "2", "kill", tmp_path)
+    assert ended["killed"]
+    assert ended["facts"] == [facts]
 
 
 def test_a_killed_process_costs_its_retry_only(tmp_path):
@@ -232,10 +233,11 @@ def reading(parent):
     return None
 
 
-def test_a_cluster_that_is_not_there_is_said(traces):
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense://here"])
+def test_a_cluster_that_is_not_there_is_said(traces, address):
     pytest.importorskip("distributed")
-    command = [sys.executable, "-m", "kineto_spyre", "report", str(traces), "--scheduler", "tcp://127.0.0.1:9"]
+    command = [sys.executable, "-m", "kineto_spyre", "report", str(traces), "--scheduler", address]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert ended.returncode == 1
-    assert "tcp://127.0.0.1:9 can't be reached" in ended.stderr.splitlines()[-1]
+    assert f"{address} can't be reached" in ended.stderr.splitlines()[-1]
     assert "Traceback" not in ended.stderr
