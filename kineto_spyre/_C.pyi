@@ -29,6 +29,10 @@ def set_warning_handler(handler: Callable[[str], None] | None) -> None:
 def set_settings_provider(provider: Callable[[], dict[str, Any]] | None) -> None:
     """Called when a session begins; returns what kineto_spyre.profiler._extension.session_settings() does."""
 
+def read_settings() -> None:
+    """Asks the provider now. Sessions that a thread of Kineto's begins (KINETO_USE_DAEMON) use what was read last,
+    because such a thread must not wait for the GIL."""
+
 def set_recording(on: bool) -> None:
     """Turns the recording of the running session off and on. Nothing happens without one."""
 

@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include <map>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -30,9 +31,13 @@ bool interpreter_is_ending() {
 #endif
 }
 
-// A Python function that the C++ side calls, by Kineto's thread in the middle of a profile. It lives until the process
-// ends, because this module is never unloaded and its last reference must not be dropped without the GIL. Changed and
-// read with the GIL only.
+// Whether this thread may wait for the GIL. A thread of Kineto's must not: it runs sessions that were asked for from
+// outside, and holds Kineto's lock meanwhile, which a thread with the GIL waits for in each optimizer.step().
+bool may_take_gil() { return !interpreter_is_ending() && PyGILState_GetThisThreadState() != nullptr; }
+
+// A Python function that the C++ side calls in the middle of a profile. It lives until the process ends, because this
+// module is never unloaded and its last reference must not be dropped without the GIL. Changed and read with the GIL
+// only.
 struct Callback {
   PyObject* function = nullptr;
 
@@ -41,23 +46,65 @@ struct Callback {
   }
 };
 
-void set_warning_handler(const std::optional<py::function>& handler) {
-  static Callback current;
-  current.set(handler);
-  if (!handler) {
-    Plugin::get().warnings.set_handler(nullptr);
-    return;
+// Warnings on their way to Python. Those of Kineto's threads wait here until the main thread looks for pending calls.
+class Warnings {
+ public:
+  // With the GIL.
+  void set_handler(const std::optional<py::function>& handler) { handler_.set(handler); }
+
+  void tell(const std::string& diagnostics) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (waiting_.size() >= kMostWaiting) return;  // the trace's metadata holds them, too
+      waiting_.push_back(diagnostics);
+    }
+    if (may_take_gil()) {
+      const py::gil_scoped_acquire gil;
+      deliver();
+    } else if (!interpreter_is_ending()) {
+      // Needs no GIL. If CPython has no room for another call, those that wait go with the next one.
+      Py_AddPendingCall(&Warnings::deliver_pending, this);
+    }
   }
-  Plugin::get().warnings.set_handler([](const std::string& diagnostics) {
-    if (interpreter_is_ending()) return;  // taking the GIL would never return
-    const py::gil_scoped_acquire gil;
-    if (current.function == nullptr) return;
-    PyObject* text = PyUnicode_DecodeUTF8(diagnostics.data(), static_cast<Py_ssize_t>(diagnostics.size()), "replace");
-    PyObject* result = text != nullptr ? PyObject_CallOneArg(current.function, text) : nullptr;
-    Py_XDECREF(text);
-    if (result == nullptr) PyErr_WriteUnraisable(current.function);
-    Py_XDECREF(result);
-  });
+
+ private:
+  static constexpr size_t kMostWaiting = 100;
+
+  static int deliver_pending(void* self) {
+    static_cast<Warnings*>(self)->deliver();
+    return 0;  // the program that is interrupted here never sees an exception of ours
+  }
+
+  // With the GIL.
+  void deliver() {
+    std::vector<std::string> told;
+    {
+      const std::lock_guard lock(mutex_);
+      told.swap(waiting_);
+    }
+    for (const std::string& diagnostics : told) {
+      if (handler_.function == nullptr) return;
+      PyObject* text = PyUnicode_DecodeUTF8(diagnostics.data(), static_cast<Py_ssize_t>(diagnostics.size()), "replace");
+      PyObject* result = text != nullptr ? PyObject_CallOneArg(handler_.function, text) : nullptr;
+      Py_XDECREF(text);
+      if (result == nullptr) PyErr_WriteUnraisable(handler_.function);
+      Py_XDECREF(result);
+    }
+  }
+
+  Callback handler_;
+  std::mutex mutex_;  // never held while Python runs
+  std::vector<std::string> waiting_;
+};
+
+void set_warning_handler(const std::optional<py::function>& handler) {
+  static auto* const warnings = new Warnings;  // pending calls may outlive static destruction
+  warnings->set_handler(handler);
+  if (handler) {
+    Plugin::get().warnings.set_handler([](const std::string& diagnostics) { warnings->tell(diagnostics); });
+  } else {
+    Plugin::get().warnings.set_handler(nullptr);
+  }
 }
 
 Settings settings_from(const py::dict& read) {
@@ -83,10 +130,10 @@ void set_settings_provider(const std::optional<py::function>& provider) {
     Plugin::get().settings.set_provider(nullptr);
     return;
   }
-  Plugin::get().settings.set_provider([]() -> Settings {
-    if (interpreter_is_ending()) return {};
+  Plugin::get().settings.set_provider([]() -> std::optional<Settings> {
+    if (!may_take_gil()) return std::nullopt;
     const py::gil_scoped_acquire gil;
-    if (current.function == nullptr) return {};
+    if (current.function == nullptr) return std::nullopt;
     try {
       return settings_from(py::reinterpret_borrow<py::function>(current.function)());
     } catch (const py::error_already_set& error) {  // holds Python objects, which need the GIL
@@ -123,6 +170,7 @@ PYBIND11_MODULE(_C, m) {
       py::arg("runtime"), py::arg("candidates"));
   m.def("set_warning_handler", &set_warning_handler, py::arg("handler"));
   m.def("set_settings_provider", &set_settings_provider, py::arg("provider"));
+  m.def("read_settings", [] { Plugin::get().settings.read(); });
   m.def("is_recording", [] { return Plugin::get().history.is_recording(); });
   m.def(
       "set_recording", [](bool on) { Session::set_recording(on); }, py::arg("on"),

@@ -13,7 +13,7 @@ void SettingsReader::set_provider(Provider provider) {
   provider_ = std::move(provider);
 }
 
-Settings SettingsReader::read() const {
+Settings SettingsReader::read() {
   Provider provider;
   {
     const std::lock_guard lock(mutex_);
@@ -21,7 +21,12 @@ Settings SettingsReader::read() const {
   }
   Settings settings;
   try {
-    if (provider) return provider();
+    const std::optional<Settings> read = provider ? provider() : std::nullopt;
+    const std::lock_guard lock(mutex_);
+    if (!read) return last_;
+    settings = *read;
+    last_ = *read;
+    last_.device_asked = false;  // of that one profile
   } catch (const std::exception& error) {
     settings.problems.add(Code::kSettingsNotRead, 1, JsonObject().text("error", error.what()));
   }

@@ -30,15 +30,17 @@ struct Settings {
 // Asks whoever reads the settings, at the begin of each session. Any thread.
 class SettingsReader {
  public:
-  using Provider = std::function<Settings()>;
+  // Nothing, if this thread can't ask (a thread of Kineto's must not wait for Python).
+  using Provider = std::function<std::optional<Settings>()>;
 
   void set_provider(Provider provider);
-  // The defaults, and a diagnostic, if the provider throws.
-  Settings read() const;
+  // Those of the last time, where the provider gives none; the defaults, and a diagnostic, if it throws.
+  Settings read();
 
  private:
-  mutable std::mutex mutex_;
+  std::mutex mutex_;  // never held while the provider runs
   Provider provider_;
+  Settings last_;
 };
 
 // How much memory a session takes. kineto_mb: Kineto's ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB if the user set it, else 0;

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 SUMMARY = "write the traces of several ranks as one, with their clocks aligned"
 DESCRIPTION = (
-    "Writes the traces of several ranks as one, for the Perfetto UI. The clocks are aligned on the collectives that all "
-    "ranks wait for; the error that is left is printed. Exit code: 0 it is written; 1 the traces are not ranks of one "
-    "run, or the file can't be written; 2 the usage was wrong, the file exists, or a trace can't be read."
+    "Writes the traces of several ranks as one, for the Perfetto UI. The clocks are aligned on the collectives that "
+    "all ranks wait for; the error that is left is printed. Exit code: 0 it is written; 1 the traces are not ranks of "
+    "one run, or the file can't be written; 2 the usage was wrong, the file exists, or a trace can't be read."
 )
 
 

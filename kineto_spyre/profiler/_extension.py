@@ -113,6 +113,8 @@ def set_libraries(runtime: str, candidates: list[str]) -> bool:
     taken: bool = extension().set_libraries(runtime, candidates)
     if taken:
         _candidates = list(candidates)
+        if _environment.kineto_asks_daemon():
+            extension().read_settings()
     return taken
 
 

@@ -20,7 +20,7 @@ _OFTEN_FOR = 200  # looks; a backend that is imported with torch has its name by
 def reach_kineto_once_named() -> None:
     """Returns at once. The thread ends when the backend has its name, or with the program."""
     if backend_name() is not None:
-        extension().reach_kineto()
+        _reach_kineto()
         return
     threading.Thread(target=_wait, name="kineto_spyre backend name", daemon=True).start()
 
@@ -31,6 +31,11 @@ def _wait() -> None:
         time.sleep(_OFTEN_S if looks < _OFTEN_FOR else _SELDOM_S)
         looks += 1
     try:
-        extension().reach_kineto()
+        _reach_kineto()
     except Exception as error:
         _notices.warn(f"Requests of KINETO_USE_DAEMON give traces without Spyre: {error}")
+
+
+def _reach_kineto() -> None:
+    extension().read_settings()
+    extension().reach_kineto()
