@@ -83,24 +83,12 @@ constinit std::atomic<uint64_t> unknown_buffers{0};
 constinit ScratchBuffers scratch;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The helper thread: memory ahead of need, and counting what was dropped. It comes to see the capture now and then, in
-// flight as a callback is, and
+// The helper thread: memory ahead of need. It comes to see the capture now and then, in flight as a callback is, and
 // ends by itself when it finds that the capture is gone: whoever stops a session waits for no thread to wake up.
 
 void touch_ahead(Capture& capture) noexcept {
   capture.pool->touch_ahead(kRecordsAhead);
   if (capture.op_events) capture.op_events->touch_ahead(kOpEventsAhead);
-}
-
-// One thread at a time: the helper, and control once there is no helper in flight any more.
-void count_dropped(Capture& capture) noexcept {
-  const auto count = capture.config.count_records;
-  const uint64_t records = scratch.count([&](uint8_t* data, size_t valid) {
-    if (count != nullptr) return count(data, valid);
-    capture.uncounted_buffers.fetch_add(1, std::memory_order_relaxed);
-    return uint64_t{0};
-  });
-  if (records != 0) capture.records_dropped.fetch_add(records, std::memory_order_relaxed);
 }
 
 void* run_helper(void* number) {
@@ -111,8 +99,6 @@ void* run_helper(void* number) {
     Capture* capture = current.load(std::memory_order_seq_cst);
     if (capture == nullptr || capture->number != reinterpret_cast<uintptr_t>(number)) return nullptr;
     touch_ahead(*capture);
-    const Phase now = phase.load(std::memory_order_relaxed);
-    if (now == Phase::kRecording || now == Phase::kClosed) count_dropped(*capture);
   }
 }
 
@@ -254,7 +240,6 @@ void open_window() {
   Capture& capture = *owned;
   capture.pool->take_returned([&](uint32_t index, const Buffer&) { capture.pool->recycle(index); });
   discard_late();
-  scratch.count([](uint8_t*, size_t) { return uint64_t{0}; });
   for (std::atomic<uint64_t>* count : {&capture.requests_without_buffer, &capture.records_dropped,
                                        &capture.uncounted_buffers, &capture.oversized}) {
     count->store(0, std::memory_order_relaxed);
@@ -274,7 +259,6 @@ void close_window() {
 CaptureResult take_result() {
   if (!take_phase_of_capture()) return {};
   std::unique_ptr<Capture> capture = take_capture();
-  count_dropped(*capture);
   take_late(*capture);
   Drops& drops = capture->drops;
   drops.requests_without_buffer = capture->requests_without_buffer.load(std::memory_order_relaxed);
@@ -315,6 +299,21 @@ bool armed() {
 // ---------------------------------------------------------------------------------------------------------------------
 // libaiupti's callbacks.
 
+namespace {
+
+// What is in it belongs to no trace. Without a session nobody asks how many that were.
+void complete_scratch(Capture* capture, uint8_t* buffer, size_t valid) noexcept {
+  const auto count = capture != nullptr ? capture->config.count_records : nullptr;
+  ScratchBuffers::Dropped dropped = scratch.complete(
+      buffer, valid, [&](uint8_t* data, size_t bytes) { return count != nullptr ? count(data, bytes) : 0; });
+  if (capture == nullptr) return;
+  if (count == nullptr) dropped.uncounted = valid != 0;
+  if (dropped.records != 0) capture->records_dropped.fetch_add(dropped.records, std::memory_order_relaxed);
+  if (dropped.uncounted) capture->uncounted_buffers.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
 void on_buffer_requested(uint8_t** buffer, size_t* size, size_t* max_records) noexcept {
   const InFlight in_flight;
   Capture* capture = current.load(std::memory_order_seq_cst);
@@ -331,11 +330,7 @@ void on_buffer_requested(uint8_t** buffer, size_t* size, size_t* max_records) no
 void on_buffer_completed(uint8_t* buffer, size_t /*size*/, size_t valid) noexcept {
   const InFlight in_flight;
   Capture* capture = current.load(std::memory_order_seq_cst);
-  if (scratch.contains(buffer)) {
-    const bool uncounted = scratch.complete(buffer, valid);
-    if (uncounted && capture != nullptr) capture->uncounted_buffers.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
+  if (scratch.contains(buffer)) return complete_scratch(capture, buffer, valid);
   const bool own = capture != nullptr && capture->pool->contains(buffer);
   switch (own ? capture->pool->complete(buffer, valid) : retired_pools::complete(buffer, valid)) {
     case Pool::Completion::kTaken:

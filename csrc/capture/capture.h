@@ -25,8 +25,8 @@ struct Config {
   size_t buffer_bytes = size_t{32} << 20;  // one buffer lent to libaiupti, as clients lend them; filled as it goes
   size_t max_records = 0;                  // in one buffer; 0: as many as fit
   bool op_events = true;
-  // Records in a buffer, for what came back when the budget was used up. Called on a thread of ours, and at the end on
-  // the one that takes the result; never in a callback. Null: such records are not counted, only their buffers.
+  // Records in a buffer, for what came back when the budget was used up. Called within the completion of that buffer,
+  // as clients call the library there. Null: such records are not counted, only their buffers.
   uint64_t (*count_records)(uint8_t* data, size_t valid) noexcept = nullptr;
 };
 
@@ -57,7 +57,7 @@ struct ThreadOpEvents {
 struct Drops {
   uint64_t requests_without_buffer = 0;  // the budget was used up: libaiupti got memory that is thrown away
   uint64_t records_dropped = 0;          // that came back in it
-  uint64_t uncounted_buffers = 0;        // of it whose records could not be counted (they came too fast)
+  uint64_t uncounted_buffers = 0;        // of it whose records could not be counted (it had several borrowers)
   uint64_t unknown_buffers = 0;          // completion of a buffer that is not lent
   uint64_t late_completions = 0;         // of an earlier session's buffer, with records, when no session was recording
   uint64_t oversized = 0;                // valid size beyond the size: read up to the size

@@ -2,13 +2,14 @@
 // libaiupti ever returns null, so what the library would do then is not known; it gets memory that is thrown away.
 //
 // A few buffers, static (one object a process), so that there is nothing that can fail. What comes back in one is
-// dropped, but not unseen: it waits until count() has counted its records and only then is lent again.
+// dropped, but not unseen: its records are counted within the completion, where clients of libaiupti iterate over their
+// buffers too. So it is lent again at once, and nothing waits.
 //
-//              lend()             complete(): libaiupti's thread            count(): one thread at a time
-//      free ------------> lent ------------------------------> claimed, returned ------------> free
+//              lend()             complete(): libaiupti's thread
+//      free ------------> lent ------------------------------> claimed: counted ----> free
 //
-// If all of them are lent or wait, a request gets one more, the sink: one piece of memory for any number of borrowers
-// at once. Nobody reads it, so what comes back in it is counted as one buffer with an unknown number of records.
+// If all of them are lent, a request gets one more, the sink: one piece of memory for any number of borrowers at once.
+// Nobody reads it, so what comes back in it is counted as one buffer with an unknown number of records.
 #pragma once
 
 #include <array>
@@ -32,7 +33,7 @@ class ScratchBuffers {
   uint8_t* lend() noexcept {
     for (size_t i = 0; i < kBuffers; ++i) {
       uint32_t expected = kFree;
-      // Acquire: partner is the release in count(), so that a new borrower's writes come after what count() read.
+      // Acquire: partner is the release in complete(), so that a new borrower's writes come after what was counted.
       if (descriptors_[i].state.load(std::memory_order_relaxed) == kFree &&
           descriptors_[i].state.compare_exchange_strong(expected, kLent, std::memory_order_acquire,
                                                         std::memory_order_relaxed)) {
@@ -47,33 +48,24 @@ class ScratchBuffers {
   // Whether this is the one memory that several may have.
   bool is_sink(const void* address) const noexcept { return address == sink_.data(); }
 
-  // A buffer comes back. True if it was the sink, whose records nobody can count.
-  bool complete(uint8_t* buffer, size_t valid) noexcept {
-    if (is_sink(buffer)) return valid != 0;
+  struct Dropped {
+    uint64_t records = 0;
+    bool uncounted = false;  // it was the sink, whose records nobody can count
+  };
+
+  // A buffer comes back. records(data, valid): how many are in it; called for a buffer that is the caller's alone.
+  template <class Records>
+  Dropped complete(uint8_t* buffer, size_t valid, Records records) noexcept {
+    if (is_sink(buffer)) return {0, valid != 0};
     Descriptor& mine = descriptors_[index_of(buffer)];
     uint32_t expected = kLent;
-    // Relaxed: the claim makes it ours among those that complete it; the store below publishes.
+    // Relaxed: the borrower's writes are this thread's, or libaiupti brought them to it.
     if (!mine.state.compare_exchange_strong(expected, kClaimed, std::memory_order_relaxed, std::memory_order_relaxed)) {
-      return false;  // a second time
+      return {};  // a second time
     }
-    mine.valid = valid < kBytes ? valid : kBytes;
-    // Release: the records and their number; partner is the acquire in count().
-    mine.state.store(mine.valid != 0 ? kReturned : kFree, std::memory_order_release);
-    return false;
-  }
-
-  // The sum of records(data, valid) over what has come back since the last call.
-  template <class Records>
-  uint64_t count(Records records) noexcept {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < kBuffers; ++i) {
-      Descriptor& mine = descriptors_[i];
-      // Acquire: partner is the release in complete().
-      if (mine.state.load(std::memory_order_acquire) != kReturned) continue;
-      sum += records(memory_[i].data(), mine.valid);
-      mine.state.store(kFree, std::memory_order_release);  // partner: the acquire in lend()
-    }
-    return sum;
+    const uint64_t found = valid != 0 ? records(buffer, valid < kBytes ? valid : kBytes) : 0;
+    mine.state.store(kFree, std::memory_order_release);  // partner: the acquire in lend()
+    return {found, false};
   }
 
   // In a forked child, where only the calling thread is.
@@ -82,10 +74,9 @@ class ScratchBuffers {
   }
 
  private:
-  enum State : uint32_t { kFree, kLent, kClaimed, kReturned };
+  enum State : uint32_t { kFree, kLent, kClaimed };
   struct Descriptor {
     std::atomic<uint32_t> state{kFree};
-    size_t valid = 0;
   };
   using Memory = std::array<uint8_t, kBytes>;
 

@@ -238,7 +238,6 @@ void Session::stop() {
     capture_result_ = capture::take_result();
     facts_.drops = capture_result_.drops();
     facts_.dropped += facts_.drops.records_dropped;
-    diagnostics_.add(Code::kBuffersUncounted, facts_.drops.uncounted_buffers);
   });
 }
 

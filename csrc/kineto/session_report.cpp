@@ -118,6 +118,7 @@ std::string versions() {
 void diagnose(const SessionFacts& facts, const trace::Trace& trace, Diagnostics& diagnostics) {
   const capture::Drops& drops = facts.drops;
   diagnostics.add(Code::kRecordsDropped, facts.dropped);
+  diagnostics.add(Code::kBuffersUncounted, drops.uncounted_buffers);
   diagnostics.add(Code::kBufferRequestsRefused, drops.requests_without_buffer);
   diagnostics.add(Code::kOpEventsDropped, drops.op_events_dropped);
   diagnostics.add(Code::kBuffersUnknown, drops.unknown_buffers);

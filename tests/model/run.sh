@@ -76,9 +76,9 @@ must_fail "the count of pops (ABA)" index_stack.h 's/(head & kPops) + kOnePop/(h
 must_fail "the compare-and-swap of claim()" pool.h 's/compare_exchange_strong(expected, next/compare_exchange_strong(expected = cell(index).state.load(), next/' twice
 must_fail "the release of complete_late()" pool.h "/kLate : kReturned/$release" late
 must_fail "the acquire of late()" pool.h "/load(.*kLate/$acquire" late
-must_fail "the release of ScratchBuffers::complete()" scratch_buffers.h "/kReturned : kFree/$release" scratch
-must_fail "the acquire of count()" scratch_buffers.h "/kReturned) continue/$acquire" scratch
-must_fail "the release of count()" scratch_buffers.h "/store(kFree, std::memory_order_release/$release" scratch
+must_fail "the release of ScratchBuffers::complete()" scratch_buffers.h "/store(kFree, std::memory_order_release/$release" scratch
+must_fail "the acquire of ScratchBuffers::lend()" scratch_buffers.h "/expected, kLent, std::memory_order_acquire/$acquire" scratch
+must_fail "the compare-and-swap of ScratchBuffers::lend()" scratch_buffers.h 's/.*load(std::memory_order_relaxed) == kFree.*/if (/; s/strong(expected, kLent/strong(expected = descriptors_[i].state.load(), kLent/' scratch
 must_fail "the fence that membarrier() is" "" "" handshake -DWITHOUT_FENCE
 must_fail "the order of callbacks in flight" in_flight.h 's/memory_order_seq_cst/memory_order_relaxed/' in_flight
 

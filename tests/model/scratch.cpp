@@ -1,5 +1,5 @@
-// Scratch memory goes round between two borrowers and the one that counts: each record is counted once, in memory that
-// nobody else writes to, or its buffer is the sink's.
+// Scratch memory goes round between three borrowers, each of which has it counted when it gives it back: each record is
+// counted once, in memory that nobody else writes to, or its buffer is the sink's.
 #include <assert.h>
 #include <pthread.h>
 
@@ -9,36 +9,31 @@
 using kineto_spyre::capture::ScratchBuffers;
 
 ScratchBuffers scratch;
-int sunk[2];
-int counted;
-
-void count() {
-  scratch.count([](uint8_t* data, size_t valid) {
-    assert(valid == 1 && data[0] == 1);
-    data[0] = 0;
-    ++counted;
-    return uint64_t{1};
-  });
-}
+int sunk[3];
+int counted[3];
 
 void* borrower(void* which) {
+  const auto me = reinterpret_cast<uint64_t>(which);
   uint8_t* buffer = scratch.lend();
   const bool sink = scratch.is_sink(buffer);
-  if (!sink) buffer[0] = 1;
-  const bool uncounted = scratch.complete(buffer, 1);
-  assert(uncounted == sink);
-  sunk[reinterpret_cast<uint64_t>(which)] = sink;
+  if (!sink) buffer[0] = static_cast<uint8_t>(me + 1);
+  const auto dropped = scratch.complete(buffer, 1, [&](uint8_t* data, size_t valid) {
+    assert(valid == 1 && data[0] == me + 1);
+    data[0] = 0;
+    return uint64_t{1};
+  });
+  assert(dropped.uncounted == sink);
+  sunk[me] = sink;
+  counted[me] = static_cast<int>(dropped.records);
   return nullptr;
 }
 
 int main() {
-  pthread_t first, second;
-  pthread_create(&first, nullptr, borrower, reinterpret_cast<void*>(0));
-  pthread_create(&second, nullptr, borrower, reinterpret_cast<void*>(1));
-  count();
-  pthread_join(first, nullptr);
-  pthread_join(second, nullptr);
-  count();
-  assert(counted + sunk[0] + sunk[1] == 2);
+  pthread_t threads[3];
+  for (uint64_t i = 0; i < 3; ++i) pthread_create(&threads[i], nullptr, borrower, reinterpret_cast<void*>(i));
+  for (pthread_t thread : threads) pthread_join(thread, nullptr);
+  int all = 0;
+  for (int i = 0; i < 3; ++i) all += counted[i] + sunk[i];
+  assert(all == 3);
   return 0;
 }

@@ -20,8 +20,9 @@ struct Seen {
   std::string name;  // of kernels
 };
 
-constexpr size_t kDeviceRecords = 19;          // 12 kernels, 6 copies, 1 fill
-constexpr size_t kCalls = 12 / 4 + 6 + 1 + 1;  // a launch of each 4 kernels, copies, the fill, a wait
+constexpr size_t kDeviceRecords = 19;                  // 12 kernels, 6 copies, 1 fill
+constexpr size_t kMemoryRecords = 4;                   // 2 allocations, 2 releases
+constexpr size_t kCalls = 12 / 4 + 6 + 1 + 1 + 2 + 2;  // a launch of each 4 kernels, copies, the fill, a wait, memory
 
 inline void check(spyreError_t error) {
   INFO(spyreGetLastErrorString());
@@ -35,6 +36,8 @@ inline void start_machine() {
 
 // One session's work, ended by a wait for the device.
 inline void run_program() {
+  void* memory[2] = {};
+  for (void*& one : memory) check(spyreMalloc(0, 4096, nullptr, &one));
   for (int i = 0; i < 3; ++i) {
     check(spyreMemcpy(0, nullptr, nullptr, 4096, SPYRE_MEMCPY_HTOD, nullptr, SPYRE_ASYNC));
     spyreKernel_t kernel{};
@@ -47,6 +50,7 @@ inline void run_program() {
   }
   check(spyreMemset(0, nullptr, 0, 4096, nullptr, SPYRE_ASYNC));
   check(spyreDeviceSynchronize(0));
+  for (void* one : memory) check(spyreFree(0, one));
 }
 
 // Keeps what a client's plugin keeps: by kind, from the fields that public clients read.
@@ -67,6 +71,11 @@ inline void keep(const AIUpti_Activity* record, std::vector<Seen>* seen) {
       seen->push_back({record->kind, fill->correlation_id, fill->start, fill->end, ""});
       break;
     }
+    case AIUPTI_ACTIVITY_KIND_MEMORY: {
+      const auto* memory = reinterpret_cast<const AIUpti_ActivityMemory*>(record);
+      seen->push_back({record->kind, memory->correlation_id, memory->start, memory->end, ""});
+      break;
+    }
     case AIUPTI_ACTIVITY_KIND_RUNTIME: {
       const auto* call = reinterpret_cast<const AIUpti_ActivityAPI*>(record);
       seen->push_back({record->kind, call->correlation_id, call->start, call->end, ""});
@@ -78,7 +87,7 @@ inline void keep(const AIUpti_Activity* record, std::vector<Seen>* seen) {
 }
 
 // What a session must have recorded.
-inline void check_session(const std::vector<Seen>& seen, bool with_calls) {
+inline void check_session(const std::vector<Seen>& seen, size_t device_records, bool with_calls) {
   size_t device = 0, calls = 0;
   for (const Seen& one : seen) {
     (one.kind == AIUPTI_ACTIVITY_KIND_RUNTIME ? calls : device) += 1;
@@ -87,7 +96,7 @@ inline void check_session(const std::vector<Seen>& seen, bool with_calls) {
     REQUIRE(one.correlation != 0);
     if (one.kind == AIUPTI_ACTIVITY_KIND_CMPT) REQUIRE(one.name == "spyre_kernel_v1_mm_abcdefghijklmnop#0");
   }
-  REQUIRE(device == kDeviceRecords);
+  REQUIRE(device == device_records);
   REQUIRE(calls == (with_calls ? kCalls : 0));
 }
 
