@@ -25,9 +25,8 @@ class Result:
     def __init__(self) -> None:
         self.facts: dict[str, Any] = {}
         self.died: dict[str, dict[str, Any]] = {}  # by probe: how ("hung", "crashed", "ended"), call, signal
-        self.troubles: dict[
-            str, str
-        ] = {}  # by probe: an exception's type and text; holds what a user may not want told
+        # By probe: an exception's type and text; holds what a user may not want told.
+        self.troubles: dict[str, str] = {}
         self.unusable = ""
 
 
@@ -64,6 +63,7 @@ def _one_process(
     child = subprocess.Popen(
         [sys.executable, "-m", f"{__package__}._child", json.dumps(request)],
         pass_fds=[writing],
+        env={**os.environ, "PYTHONSAFEPATH": "1"},  # no module of the folder that the user happens to be in
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

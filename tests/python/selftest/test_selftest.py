@@ -6,6 +6,7 @@ import getpass
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -15,9 +16,10 @@ from typing import Any
 import pytest
 
 from kineto_spyre import _library
-from kineto_spyre.selftest import Outcome, cache
+from kineto_spyre.selftest import Outcome, _run, cache, selftest
 from kineto_spyre.selftest._run import Result
-from kineto_spyre.selftest.judge import COSTS, HANDLED, judge, variations
+from kineto_spyre.selftest.finding import Facts
+from kineto_spyre.selftest.judge import COSTS, EXPECTED, HANDLED, judge, variations
 
 
 def run_selftest(
@@ -44,31 +46,101 @@ def finding(document: dict[str, Any], key: str) -> dict[str, Any]:
     return next(f for f in document["findings"] if f["key"] == key)
 
 
-def test_it_finds_everything_out_in_under_a_minute_and_leaves_nothing_enabled(tmp_path: pathlib.Path) -> None:
+@pytest.fixture(scope="module")
+def default_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[float, subprocess.CompletedProcess[str], Any]:
+    """A run of the command without any fault, and without the cache: how many seconds, the process, its report."""
+    folder = tmp_path_factory.mktemp("default")
     begin = time.monotonic()
-    done, document = run_selftest(tmp_path)
-    assert time.monotonic() - begin < 60
+    done, document = run_selftest(folder, "--no-cache")
+    assert not (folder / "cache").exists()
+    return time.monotonic() - begin, done, document
+
+
+def test_it_finds_everything_out_in_under_a_minute_and_leaves_nothing_enabled(default_run: Any) -> None:
+    seconds, done, document = default_run
+    assert seconds < 60
     assert done.returncode == 0, done.stdout
     assert not document["died"] and not document["troubles"]
     assert document["facts"]["quiet"]["callbacks"] == 0
-    assert finding(document, "functions")["state"] == "as expected"
+    assert document["variations"] == []
+    assert {f["state"] for f in document["findings"]} == {EXPECTED}
     assert finding(document, "correlation.compute")["found"] == "40 of 40 do"
     assert document["facts"]["session"]["sizes"]["compute"] == {"232": 40}
+    assert document["library"]["bytes"] == _library.EMULATED.stat().st_size  # the one that was tested
 
 
-def test_the_report_holds_no_path_host_or_user(tmp_path: pathlib.Path) -> None:
-    _, document = run_selftest(tmp_path)
-    text = json.dumps(document)
+def test_the_report_holds_no_path_host_or_user(default_run: Any) -> None:
+    text = json.dumps(default_run[2])
     for name in ("/", "site-packages", "spyre_kernel", socket.gethostname(), getpass.getuser()):
         assert name not in text, name
 
 
-@pytest.mark.parametrize(
-    ("faults", "variation"), [("size=-40", "short_compute"), ("prepare=1", "prepare")], ids=["short_compute", "prepare"]
-)
-def test_it_names_the_variation(tmp_path: pathlib.Path, faults: str, variation: str) -> None:
-    _, document = run_selftest(tmp_path, faults=faults)
-    assert variation in document["variations"]
+# What is asked for of each variation that the reference lists; it is named as it was asked for, or as here.
+ASKED = {
+    "discard_at_disable": ["discard_at_disable=1"],
+    "flush_when_disabled": ["flush_when_disabled=nothing", "flush_when_disabled=fail"],
+    "rotate_at_flush": ["rotate_at_flush=1"],
+    "end_code": ["end_code=77"],
+    "buffer_limit": ["buffer_limit=2", "buffer_limit=5"],
+    "buffer_per_thread": ["buffer_per_thread=1"],
+    "null_thread_ids": ["null_thread_ids=1"],
+    "api_field_order": ["api_field_order=1"],
+    "attributes": ["attributes=1"],
+    "short_compute": ["short_compute=1"],
+    "dmi_dmo": ["dmi_dmo=1"],
+    "prepare": ["prepare=1"],
+}
+COSTLY = {"null_thread_ids", "api_field_order", "buffer_limit"}
+EACH = [asked for each in ASKED.values() for asked in each]
+
+
+def listed_variations() -> list[str]:
+    """The keys of the table of variations in docs/reference/faults.md."""
+    page = (pathlib.Path(__file__).parents[3] / "docs" / "reference" / "faults.md").read_text()
+    section = page.split("## What another release of libaiupti might do")[1].split("\n## ")[0]
+    return re.findall(r"^\| `(\w+)=", section, re.MULTILINE)
+
+
+def test_each_variation_of_the_reference_is_asked_for() -> None:
+    assert sorted(listed_variations()) == sorted(ASKED)
+
+
+@pytest.fixture(scope="module")
+def facts_of() -> dict[str, Facts]:
+    """What the probes see of each variation, and ("") without any; all in one process."""
+    done = subprocess.run(
+        [sys.executable, str(pathlib.Path(__file__).with_name("each_variation.py")), *EACH, ""],
+        env={k: v for k, v in os.environ.items() if not k.startswith("KINETO_SPYRE_")} | {"PYTHONSAFEPATH": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    facts: dict[str, Facts] = json.loads(done.stdout)
+    return facts
+
+
+@pytest.mark.parametrize("faults", EACH)
+def test_it_names_the_variation(facts_of: dict[str, Facts], faults: str) -> None:
+    findings = judge(facts_of[faults])
+    assert variations(findings) == [faults.removesuffix("=1")]
+    assert any(f.state == COSTS for f in findings) == (faults.split("=")[0] in COSTLY)
+    assert facts_of[faults]["quiet"]["callbacks"] == 0  # nothing stays enabled
+
+
+def test_of_the_default_there_is_nothing_to_report(facts_of: dict[str, Facts]) -> None:
+    findings = judge(facts_of[""])
+    assert variations(findings) == []
+    assert {f.state for f in findings} == {EXPECTED}
+
+
+@pytest.mark.parametrize("faults", ["buffer_limit=5", "end_code=77"])
+def test_the_command_names_the_variation(tmp_path: pathlib.Path, faults: str) -> None:
+    done, document = run_selftest(tmp_path, faults=faults)
+    assert document["variations"] == [faults]
+    assert f"Variations: {faults}." in done.stdout
+    assert done.returncode == (1 if faults.split("=")[0] in COSTLY else 0)
 
 
 def test_a_clock_that_is_ahead_is_said(tmp_path: pathlib.Path) -> None:
@@ -78,13 +150,15 @@ def test_a_clock_that_is_ahead_is_said(tmp_path: pathlib.Path) -> None:
     assert finding(document, "clock.device")["state"] == HANDLED
 
 
-def test_a_library_that_hangs_in_flush_costs_its_own_process_only(tmp_path: pathlib.Path) -> None:
+def test_a_library_that_hangs_in_flush_costs_its_own_process_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_run, "PROBE_S", 2.0)
+    monkeypatch.setenv("KINETO_SPYRE_FAULTS", "hang_flush=600s")
     begin = time.monotonic()
-    done, document = run_selftest(tmp_path, faults="hang_flush=600s")
+    outcome = selftest(emulated=True)
     assert time.monotonic() - begin < 60
-    assert done.returncode == 1
-    assert document["died"]["session"] == {"how": "hung", "call": "aiuptiFlushAllActivities"}
-    assert document["facts"]["unopened"]["bytes"] > 0  # what was found before stays
+    assert not outcome.sound
+    assert outcome.result.died["session"] == {"how": "hung", "call": "aiuptiFlushAllActivities"}
+    assert outcome.result.facts["unopened"]["bytes"] > 0  # what was found before stays
 
 
 CRASHING = r"""
@@ -186,9 +260,3 @@ def test_a_file_that_is_missing_is_wrong_usage(tmp_path: pathlib.Path) -> None:
     )
     assert done.returncode == 2
     assert "--library names" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_the_emulated_library_is_the_one_that_is_tested(tmp_path: pathlib.Path) -> None:
-    _, document = run_selftest(tmp_path, "--no-cache")
-    assert document["library"]["bytes"] == _library.EMULATED.stat().st_size
-    assert not (tmp_path / "cache").exists()
