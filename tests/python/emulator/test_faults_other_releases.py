@@ -14,6 +14,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import kineto_spyre
 from kineto_spyre import emulator
+from kineto_spyre.traces.checking import check
 
 pytestmark = pytest.mark.filterwarnings("ignore::kineto_spyre.SpyreProfilerWarning")
 
@@ -48,58 +49,87 @@ def last() -> Any:
     return session
 
 
-@pytest.mark.parametrize(
-    ("fault", "code"),
-    [
-        ({"discard_at_disable": True}, ""),
-        ({"flush_when_disabled": "nothing"}, ""),
-        ({"flush_when_disabled": "fail"}, "flush_after_disable_failed"),
-        ({"rotate_at_flush": True}, ""),
-        ({"buffer_limit": 1}, ""),
-        ({"buffer_per_thread": True}, ""),
-        ({"null_thread_ids": True}, None),  # whether it is told depends on what was joined
-        ({"attributes": True}, "records_longer_than_built"),
-    ],
-    ids=str,
-)
-def test_each_of_three_sessions_is_whole(fault: dict[str, Any], code: str | None, tmp_path: pathlib.Path) -> None:
-    with emulator.faults(**fault):
+# Each variation that the reference lists: the codes of the diagnostics, and which categories have other counts.
+EXPECTED: dict[str, tuple[Any, list[str], dict[str, int]]] = {
+    "discard_at_disable": (True, [], {}),
+    "flush_when_disabled": ("nothing", [], {}),
+    "rotate_at_flush": (True, [], {}),
+    "end_code": (77, [], {}),
+    "buffer_limit": (1, [], {}),
+    "buffer_per_thread": (True, [], {}),
+    "null_thread_ids": (True, ["no_thread_ids"], {}),
+    "api_field_order": (True, ["invalid_start_zero", "invalid_unreasonable_time"], {"privateuse1_runtime": 0}),
+    "attributes": (True, ["records_longer_than_built"], {}),
+    "short_compute": (True, ["records_shorter_than_built"], {}),
+    "dmi_dmo": (True, [], {"gpu_memcpy": 2 * WHOLE["kernel"] + 1}),
+    "prepare": (True, [], {}),
+}
+OTHER_VALUES: list[tuple[str, Any, list[str]]] = [
+    ("flush_when_disabled", "fail", ["flush_after_disable_failed"]),
+    ("end_code", 1, []),
+    ("end_code", 1023, []),
+    ("buffer_limit", 3, []),
+]
+
+
+def listed_variations() -> list[str]:
+    """The keys of the table of variations in docs/reference/faults.md."""
+    page = (pathlib.Path(__file__).parents[3] / "docs" / "reference" / "faults.md").read_text()
+    section = page.split("## What another release of libaiupti might do")[1].split("\n## ")[0]
+    return re.findall(r"^\| `(\w+)=", section, re.MULTILINE)
+
+
+def test_each_variation_of_the_reference_has_an_expectation() -> None:
+    assert sorted(listed_variations()) == sorted(EXPECTED)
+
+
+def check_three_sessions(key: str, value: Any, codes: list[str], other: dict[str, int], path: pathlib.Path) -> None:
+    with emulator.faults(**{key: value}):
         for _ in range(3):
-            assert run_session(tmp_path / "trace.json") == WHOLE
-            assert last().complete
+            assert run_session(path) == WHOLE | other
             assert last().dropped == 0
-            if code is not None:
-                assert [d.code for d in last().diagnostics] == ([code] if code else [])
-    assert run_session(tmp_path / "trace.json") == WHOLE  # mended
+            assert [d.code for d in last().diagnostics] == codes
+            report = check(path)
+            joined = other.get("privateuse1_runtime") != 0
+            assert launched(path) == joined
+            assert last().complete == report["complete"] == joined
+            if joined:
+                assert report["findings"] == []
+            else:  # what the session says is found in the file, too
+                assert set(codes) <= {finding["code"] for finding in report["findings"] if "code" in finding}
+    assert run_session(path) == WHOLE  # mended
     assert last().complete
 
 
-@pytest.mark.parametrize(
-    ("fault", "missing"),
-    [
-        ({"api_field_order": True}, "privateuse1_runtime"),
-        ({"short_compute": True}, "kernel"),
-        ({"end_code": 1}, ""),
-        ({"end_code": 77}, ""),
-        ({"buffer_limit": 1, "no_buffers": 0}, "kernel"),
-    ],
-    ids=str,
-)
-def test_a_session_is_whole_or_says_what_is_missing(
-    fault: dict[str, Any], missing: str, tmp_path: pathlib.Path
-) -> None:
-    with emulator.faults(**fault):
-        for _ in range(2):
-            seen = run_session(tmp_path / "trace.json")
-            if seen == WHOLE and last().complete:
-                continue
-            if not missing:
-                assert seen == WHOLE
-            else:
-                assert seen[missing] < WHOLE[missing]
+def launched(path: pathlib.Path) -> bool:
+    """Whether each kernel has the op that launched it, and an arrow from its launch; False if none has either."""
+    events = json.loads(path.read_text())["traceEvents"]
+    kernels = [e for e in events if e.get("cat") == "kernel"]
+    with_op = sum("External id" in e["args"] for e in kernels)
+    arrows = sum(e.get("cat") == "ac2g" and e["ph"] == "f" for e in events)
+    whole = with_op == len(kernels) and arrows >= len(kernels)
+    assert whole or (with_op == 0 and arrows == 0)
+    return whole
+
+
+@pytest.mark.parametrize("key", listed_variations())
+def test_each_of_three_sessions_is_whole_or_says_what_is_missing(key: str, tmp_path: pathlib.Path) -> None:
+    value, codes, other = EXPECTED[key]
+    check_three_sessions(key, value, codes, other, tmp_path / "trace.json")
+
+
+@pytest.mark.parametrize(("key", "value", "codes"), OTHER_VALUES)
+def test_other_values_of_a_variation_too(key: str, value: Any, codes: list[str], tmp_path: pathlib.Path) -> None:
+    check_three_sessions(key, value, codes, {}, tmp_path / "trace.json")
+
+
+def test_a_limit_of_buffers_that_loses_records_is_said(tmp_path: pathlib.Path) -> None:
+    with emulator.faults(buffer_limit=1, no_buffers=0):
+        for _ in range(3):
+            assert run_session(tmp_path / "trace.json")["kernel"] < WHOLE["kernel"]
             assert not last().complete
-            assert any(d.missing for d in last().diagnostics)
-            assert re.search(r"records? .*(left out|dropped|missing)", " ".join(last().warnings))
+            assert last().dropped > 0
+            assert "records_dropped" in [d.code for d in last().diagnostics]
     assert run_session(tmp_path / "trace.json") == WHOLE
 
 
