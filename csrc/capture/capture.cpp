@@ -6,9 +6,9 @@
 // Control (the above) is one thread at a time: a compare-and-swap to `busy` keeps others out, and says so, instead of
 // making them wait. No lock exists, so none can be held across a fork.
 //
-// libaiupti's callbacks come from any thread. Whoever takes the capture away from them unlinks it and waits for those that
-// are in flight (in_flight.h). Buffers that libaiupti still holds at the end stay in memory, for it may write to them any
-// time, and are watched for (retired_pools.h): what comes back in a later session belongs to that one.
+// libaiupti's callbacks come from any thread. Whoever takes the capture away from them unlinks it and waits for those
+// that are in flight (in_flight.h). Buffers that libaiupti still holds at the end stay in memory, for it may write to
+// them any time, and are watched for (retired_pools.h): what comes back in a later session belongs to that one.
 #include "capture/capture.h"
 
 #include <pthread.h>
@@ -32,8 +32,8 @@
 namespace kineto_spyre::capture {
 namespace {
 
-// How much memory waits for records, and for op events, at the least. At 5 million compute records a second (1.2 GB/s) it
-// lasts 13 ms, three of the helper's naps.
+// How much memory waits for records, and for op events, at the least. At 5 million compute records a second (1.2 GB/s)
+// it lasts 13 ms, three of the helper's naps.
 constexpr size_t kRecordsAhead = size_t{16} << 20;
 constexpr size_t kOpEventsAhead = size_t{1} << 20;
 constexpr timespec kNap{0, 4'000'000};
@@ -240,8 +240,8 @@ void open_window() {
   Capture& capture = *owned;
   capture.pool->take_returned([&](uint32_t index, const Buffer&) { capture.pool->recycle(index); });
   discard_late();
-  for (std::atomic<uint64_t>* count : {&capture.requests_without_buffer, &capture.records_dropped,
-                                       &capture.uncounted_buffers, &capture.oversized}) {
+  for (std::atomic<uint64_t>* count :
+       {&capture.requests_without_buffer, &capture.records_dropped, &capture.uncounted_buffers, &capture.oversized}) {
     count->store(0, std::memory_order_relaxed);
   }
   take_unattributed_drops();
