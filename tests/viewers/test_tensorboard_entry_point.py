@@ -19,9 +19,10 @@ def imported(before, after=""):
         [
             "import sys, types",
             before,
-            "import kineto_spyre.tensorboard as ours",
-            "assert ours.Loader().load(None) is None",
-            after,
+            "import kineto_spyre.viewers.tensorboard as ours",
+            "class Context: logdir = '.'",
+            "plugin = ours.Loader().load(Context)",
+            after or "assert plugin.plugin_name == 'spyre_report'",
         ]
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
@@ -29,9 +30,29 @@ def imported(before, after=""):
     return done.stderr
 
 
-def test_the_entry_point_is_installed_and_adds_no_plugin():
+def test_the_entry_point_is_installed_and_adds_one_plugin():
+    from tensorboard.plugins import base_plugin
+
     (found,) = importlib.metadata.entry_points(group="tensorboard_plugins", name="kineto_spyre")
-    assert found.load()().load(None) is None
+    assert issubclass(found.load(), base_plugin.TBLoader)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import tensorboard.plugins.base_plugin as b; b.FrontendMetadata = lambda: None",
+        "import tensorboard.backend as b; sys.modules['tensorboard.backend.http_util'] = None",
+        "sys.modules['torch_tb_profiler'] = None; import tensorboard.plugins.base_plugin as b; del b.TBPlugin",
+    ],
+)
+def test_a_tensorboard_that_looks_different_goes_on_without_the_page(before):
+    said = imported(before, "assert plugin is None")
+    assert "could not add its page" in said
+
+
+def test_a_context_without_a_log_directory_costs_the_page_alone():
+    said = imported("", "del Context.logdir; assert ours.Loader().load(Context) is None")
+    assert "could not add its page" in said
 
 
 def test_without_torch_tb_profiler_nothing_happens():
@@ -66,7 +87,7 @@ def test_it_loads_no_torch():
 )
 def test_counters_are_added_to_any_trace_and_nothing_is_lost(document):
     pytest.importorskip("torch_tb_profiler")
-    from kineto_spyre.tensorboard import stock
+    from kineto_spyre.viewers.tensorboard import stock
 
     class Profile:
         gpu_metrics = ('{"ph": "C", "name": "GPU 0 Utilization"}', '{"ph": "C", "name": "other"}')
@@ -83,7 +104,7 @@ def test_its_run_loader_is_found_by_the_processes_that_parse():
     pytest.importorskip("torch_tb_profiler")
     from torch_tb_profiler import plugin
 
-    from kineto_spyre.tensorboard import stock
+    from kineto_spyre.viewers.tensorboard import stock
 
     assert plugin.RunLoader is stock.RunLoader
-    assert stock.RunLoader.__module__ == "kineto_spyre.tensorboard.stock"
+    assert stock.RunLoader.__module__ == "kineto_spyre.viewers.tensorboard.stock"
