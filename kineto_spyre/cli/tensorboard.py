@@ -17,9 +17,7 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("logdir", metavar="LOGDIR", help="a directory with traces (*.pt.trace.json, or .gz) in it")
-    parser.add_argument(
-        "--port", type=port, default=0, help="listen on this port (default: 6006, or the next free)"
-    )
+    parser.add_argument("--port", type=port, default=0, help="listen on this port (default: 6006, or the next free)")
 
 
 def run(options: argparse.Namespace) -> int:

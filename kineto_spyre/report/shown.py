@@ -47,6 +47,10 @@ class Shown(ABC):
     def _repr_html_(self) -> str:
         return body(self.title, self.sources, self._parts())
 
+    def text(self) -> str:
+        """One self-contained page of HTML."""
+        return page(self.title, self.sources, self._parts())
+
     def html(self, path: str | pathlib.Path, force: bool = False) -> None:
         """Writes one self-contained page.
 
@@ -54,7 +58,7 @@ class Shown(ABC):
             FileExistsError: the file is there and `force` is not set.
             OSError: it can't be written.
         """
-        text = page(self.title, self.sources, self._parts())
+        text = self.text()
         with open(path, "w" if force else "x", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
 

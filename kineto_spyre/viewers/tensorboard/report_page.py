@@ -117,9 +117,8 @@ def _changed(path: str) -> float:
 def _make(name: str, path: str) -> str:
     try:
         from kineto_spyre.report import NoDeviceWork, Unreadable, make
-        from kineto_spyre.report.page import page
 
-        return page(make(path).facts)
+        return make(path).text()
     except (NoDeviceWork, Unreadable) as error:
         return _sentence(f"{name} {error}")
     except Exception as error:
