@@ -2,8 +2,8 @@
 //
 // PyTorch's formula for native_group_norm makes the gradient and the input contiguous before it calls the backward
 // kernel, unless the device is the CPU: there they keep channels_last, the kernel sums in another order, and the
-// gradients come out in that layout. Here the CPU's way is taken, so that gradients equal the CPU's. In PyTorch's list of
-// formulas it is the only one that asks (a test searches the installed list). Of the functions that formulas call,
+// gradients come out in that layout. Here the CPU's way is taken, so that gradients equal the CPU's. In PyTorch's list
+// of formulas it is the only one that asks (a test searches the installed list). Of the functions that formulas call,
 // evenly_distribute_backward asks for CUDA, and renorm_backward takes the dtype that it sums in by the device: neither
 // counts this device as CUDA, so both go the CPU's way. Dropout (factory_ops.h), convolutions (cpu_fallback.h),
 // attention's choice of kernel and recurrent layers (composite_ops.h) are not formulas but ops.
