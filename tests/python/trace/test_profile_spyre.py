@@ -103,6 +103,17 @@ def test_nothing_of_ours_ends_after_the_window(x, trace_of):
             assert sum(trace.ns(event)) <= trace.json["baseTimeNanoseconds"] + round(window_end * 1000)
 
 
+def test_copies_tell_their_kind_as_torch_spyres_plugin_does_and_waits_have_no_correlation(x, trace_of):
+    trace = trace_of(lambda: [torch.ones(4).to("spyre"), x.cpu(), torch.spyre.synchronize()])
+    kinds = {e["name"]: e["args"]["memory operation id"] for e in trace.of("gpu_memcpy")}
+    assert kinds == {"Memcpy (HtoD)": 1, "Memcpy (DtoH)": 2}
+    calls = trace.of("privateuse1_runtime")
+    waits = [e for e in calls if e["name"] == "aiuScheduleWait"]
+    # acelyzer takes a call with a correlation for one whose device work is missing.
+    assert waits and not any("correlation" in e["args"] for e in waits)
+    assert all("correlation" in e["args"] for e in calls if e["name"].startswith("aiuDataTransfer"))
+
+
 # --- what is missing is said -----------------------------------------------------------------------------------------
 
 

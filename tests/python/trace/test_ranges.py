@@ -51,6 +51,40 @@ def test_a_step_ends_inside_a_users_range(device, export):
     assert owned(trace, "batch1") == [["b1x", "b1y"]]
 
 
+def test_a_step_ends_inside_an_optimizers_closure(device, export):
+    traces = []
+    weight = torch.nn.Parameter(torch.ones(8, device="spyre"))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    steps = schedule(wait=0, warmup=1, active=3, repeat=1)
+    with profile(
+        activities=ACTIVITIES, schedule=steps, on_trace_ready=lambda prof: traces.append(export(prof))
+    ) as prof:
+
+        def closure() -> torch.Tensor:
+            optimizer.zero_grad()
+            device.launch("forward", ns=NS)
+            loss = (weight * weight).sum()
+            loss.backward()
+            device.synchronize()
+            prof.step()
+            return loss
+
+        for _ in range(4):
+            optimizer.step(closure)
+    [trace] = traces
+    calls = {e["args"]["correlation"]: e for e in trace.of("privateuse1_runtime") if "correlation" in e["args"]}
+    expected = []
+    for annotation in trace.of("user_annotation"):
+        begin, end = annotation["ts"], annotation["ts"] + annotation["dur"]
+        launched = [k for k in trace.kernels if begin <= calls[k["args"]["correlation"]]["ts"] < end]
+        if launched:
+            first, last = min(k["ts"] for k in launched), max(k["ts"] + k["dur"] for k in launched)
+            expected.append((annotation["name"], pytest.approx(first, abs=0.01), pytest.approx(last, abs=0.01)))
+    spans = [(e["name"], e["ts"], e["ts"] + e["dur"]) for e in trace.of("gpu_user_annotation")]
+    assert sorted(spans) == sorted(expected, key=lambda e: (e[0], e[1].expected))
+    assert {"ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"} < {name for name, *_ in spans}
+
+
 def test_a_future_ends_a_range_on_another_thread(device, export):
     with profile(activities=ACTIVITIES, record_shapes=True) as prof:
         crossing = record_function("crossing")
