@@ -21,6 +21,7 @@ from .profiler import Session, Status, enable, is_available, last_session, profi
 
 if TYPE_CHECKING:
     from . import emulator, memory, report
+    from .report import show
 
 __all__ = [
     "Session",
@@ -34,6 +35,7 @@ __all__ = [
     "memory",
     "profile_spyre",
     "report",
+    "show",
     "status",
 ]
 
@@ -41,6 +43,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in ("emulator", "memory", "report"):
         return importlib.import_module(f".{name}", __name__)
+    if name == "show":  # a report, in a notebook or in the terminal
+        return importlib.import_module(".report", __name__).show
     if name == "__version__":  # pyproject.toml's
         from importlib.metadata import version
 

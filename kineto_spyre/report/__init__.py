@@ -19,10 +19,10 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from kineto_spyre.provenance import load
-from kineto_spyre.report import changes, changes_shown, plots, terminal
+from kineto_spyre.report import changes, changes_shown, notebook, plots, terminal
 from kineto_spyre.report.facts import NoDeviceWork, facts
 from kineto_spyre.report.ranks import comparing, ranks_shown
 from kineto_spyre.report.ranks.comparing import NotComparable
@@ -31,7 +31,18 @@ from kineto_spyre.report.shown import Shown
 from kineto_spyre.traces import Trace, Unreadable, parquet, read
 from kineto_spyre.traces.opening import Source
 
-__all__ = ["Comparison", "NoDeviceWork", "NotComparable", "Ranks", "Report", "Unreadable", "compare", "make", "many"]
+__all__ = [
+    "Comparison",
+    "NoDeviceWork",
+    "NotComparable",
+    "Ranks",
+    "Report",
+    "Unreadable",
+    "compare",
+    "make",
+    "many",
+    "show",
+]
 
 
 class Report(Shown):
@@ -138,6 +149,20 @@ def many(
         SpyreProfilerError: DuckDB or the cluster is missing.
     """
     return Ranks(comparing.compared(directory, scheduler, jobs, progress))
+
+
+def show(source: Any, after: Source | None = None) -> None:
+    """Shows a report: in a notebook as a page in the cell, elsewhere as text.
+
+    Args:
+        source: a report, or what one is made of: a torch.profiler.profile that has stopped, a path, a directory.
+        after: a second trace: what changed is shown.
+
+    Raises:
+        Unreadable, NoDeviceWork, NotComparable: as when the report is made.
+    """
+    report = source if isinstance(source, Shown) else sys.modules[__name__](source, after)  # type: ignore[operator]
+    notebook.display(report)
 
 
 def holds_ranks(source: object) -> TypeGuard[str | os.PathLike[str]]:

@@ -45,8 +45,8 @@ def changes(before: Trace, after: Trace) -> dict[str, Any]:
     found: dict[str, Any] = {
         "schema": SCHEMA,
         "traces": [
-            {"trace": trace.source, "problem": trace.problem, "device": each.device, "steps": len(each.lengths),
-             "step": float(each.lengths.mean())}
+            {"trace": trace.source, "problem": trace.problem, "remark": trace.remark, "device": each.device,
+             "steps": len(each.lengths), "step": float(each.lengths.mean())}
             for trace, each in zip(traces, both)
         ],
         "unit": "step" if len(one.titles) > 1 or len(other.titles) > 1 else "trace",

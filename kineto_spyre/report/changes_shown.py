@@ -17,6 +17,7 @@ def sections(facts: dict[str, Any], top: int = 10) -> Iterator[Section]:
     """What changed, in order of size."""
     damaged = [f"The trace {one['trace']} {one['problem']}. What came before is compared."
                for one in facts["traces"] if one["problem"]]  # fmt: skip
+    damaged += [f"The trace {one['trace']} {one['remark']}" for one in facts["traces"] if one["remark"]]
     yield Section("What changed", [*damaged, facts["verdict"]])
     unit = facts["unit"]
     yield Section(f"How the change of a {unit} is explained", [_test(facts)], ("by", "change", "of the change"), [

@@ -47,6 +47,7 @@ def facts(trace: Trace, link: float | None = None, known: Known | None = None) -
         "schema": SCHEMA,
         "trace": trace.source,
         "problem": trace.problem,
+        "remark": trace.remark,
         "window": span(*work.window),
         "ranges": len(work.ranges) > 0,
         "machine": {"launch_latency": classifier.machine.latency, "gap": classifier.machine.gap},

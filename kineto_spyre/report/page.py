@@ -15,11 +15,13 @@ body:has(> .kineto-spyre:only-child) { margin: 0; background: light-dark(#ffffff
   --box: #f4f5f7; --c0: #2563c9; --c1: #d9730d; --c2: #8145b5; --c3: #128a68; --c4: #b8860b; --c5: #c43d5a;
   --c6: #4b7d92; --c7: #8b8d98; box-sizing: border-box; margin: 0 auto; max-width: 66rem; padding: 1.5rem;
   background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif }
-@media (prefers-color-scheme: dark) { .kineto-spyre { --ink: #edeef0; --paper: #14161a; --dim: #a6abb5; --line: #363a42;
+@media (prefers-color-scheme: dark) {
+  .kineto-spyre { --ink: #edeef0; --paper: #14161a; --dim: #a6abb5; --line: #363a42;
   --box: #1e2127; --c0: #70a5f8; --c1: #f5a05a; --c2: #bf93ea; --c3: #4fc9a2; --c4: #e0b840; --c5: #f07f98;
   --c6: #86b8cc; --c7: #8b8d98 } }
-@media print { body { background: #fff !important } .kineto-spyre { color-scheme: light; --ink: #000; --paper: #fff;
-  --dim: #444; --line: #bbb; --box: #fff; --c0: #2563c9; --c1: #d9730d; --c2: #8145b5; --c3: #128a68; --c4: #b8860b;
+@media print {
+  body:has(> .kineto-spyre:only-child) { background: #fff }
+  .kineto-spyre { color-scheme: light; --ink: #000; --paper: #fff; --dim: #444; --line: #bbb; --box: #fff; --c0: #2563c9; --c1: #d9730d; --c2: #8145b5; --c3: #128a68; --c4: #b8860b;
   --c5: #c43d5a; --c6: #4b7d92; padding: 0; max-width: none }
   .kineto-spyre tr, .kineto-spyre svg { break-inside: avoid } .kineto-spyre h2 { break-after: avoid }
   .kineto-spyre * { print-color-adjust: exact } }

@@ -14,6 +14,8 @@ from kineto_spyre.report.verdict import duration, size
 def sections(facts: dict[str, Any], top: int = 10) -> Iterator[Section]:
     """What is shown, in order; the HTML page shows the same."""
     notes = [f"The trace {facts['problem']}. The report is of what came before."] if facts["problem"] else []
+    if facts["remark"]:
+        notes.append(f"The trace {facts['remark']}")
     if facts["steps"] and facts["steps"][0]["title"] == "the whole trace":
         notes.append("The trace has no ProfilerStep ranges, so the whole of it counts as one step.")
     shown = sorted(facts["steps"], key=lambda one: -one["duration"])[:top]

@@ -27,6 +27,7 @@ from kineto_spyre.traces.json_text import Json, Unreadable
 from kineto_spyre.traces.opening import Stream
 
 BLOCK = 1 << 18
+_WANTED = "Name a file that torch.profiler's export_chrome_trace wrote"
 _BETWEEN = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*(?=\{)")
 _KEPT = {
     "schemaVersion",
@@ -92,7 +93,7 @@ class Blocks:
         source = Json(self._read, start.removeprefix(codecs.BOM_UTF8))
         opening = source.peek()
         if not opening:
-            raise Unreadable("is empty")
+            raise Unreadable("is empty. Export the trace again, after the profile has stopped")
         if opening == "[":
             source = yield from self._events(source, may_be_open=True)
             self.offences.update(source.offences)
@@ -100,7 +101,9 @@ class Blocks:
             yield from self._object(source)
         else:
             source.value()
-            raise Unreadable("is JSON, but no trace: an object with traceEvents, or an array of events, was expected")
+            raise Unreadable(
+                f"is JSON, but no trace: an object with traceEvents, or an array of events, was expected. {_WANTED}"
+            )
 
     def _object(self, source: Json) -> Iterator[Block]:
         found = False
@@ -110,12 +113,12 @@ class Blocks:
                 self._metadata(source, key, found)
                 continue
             if source.peek() != "[":
-                raise Unreadable("is JSON, but no trace: traceEvents is not an array")
+                raise Unreadable(f"is JSON, but no trace: traceEvents is not an array. {_WANTED}")
             source = yield from self._events(source)
             keys = source.keys(inside=True)
             found = True
         if not found:
-            raise Unreadable("is JSON, but no trace: it has no traceEvents")
+            raise Unreadable(f"is JSON, but no trace: it has no traceEvents. {_WANTED}")
         if source.peek():
             raise source.broken("the end of the file expected", source.at)
         self.offences.update(source.offences)
@@ -153,7 +156,9 @@ class Blocks:
     def _first(source: Json) -> tuple[Any, str]:
         event, text = source.value()
         if not (isinstance(event, dict) and "ph" in event):
-            raise Unreadable("is JSON, but no trace: the array's first element is not an event with a phase (ph)")
+            raise Unreadable(
+                f"is JSON, but no trace: the array's first element is not an event with a phase (ph). {_WANTED}"
+            )
         return event, text
 
     def _fast(self, buffer: bytes) -> Generator[Block, None, tuple[int, bytes]]:

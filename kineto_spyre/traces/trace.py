@@ -69,6 +69,17 @@ class Trace:
         return np.full(len(self), none, kind)
 
     @property
+    def remark(self) -> str | None:
+        """A sentence if a version wrote the trace that this release does not know; what it knows is read."""
+        version = self.metadata.get("schemaVersion")
+        if type(version) is not int or version <= KNOWN_SCHEMA:
+            return None
+        return (
+            f"has schemaVersion {version} and this kineto-spyre knows up to {KNOWN_SCHEMA}, so some of it may be "
+            "missing here. Install a newer kineto-spyre."
+        )
+
+    @property
     def events(self) -> pa.Table:
         """The slices: ts and dur in ns, name, cat, track, and the arguments that some slice has."""
         from kineto_spyre.traces import arrow
