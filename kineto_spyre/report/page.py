@@ -21,8 +21,9 @@ body:has(> .kineto-spyre:only-child) { margin: 0; background: light-dark(#ffffff
   --c6: #86b8cc; --c7: #8b8d98 } }
 @media print {
   body:has(> .kineto-spyre:only-child) { background: #fff }
-  .kineto-spyre { color-scheme: light; --ink: #000; --paper: #fff; --dim: #444; --line: #bbb; --box: #fff; --c0: #2563c9; --c1: #d9730d; --c2: #8145b5; --c3: #128a68; --c4: #b8860b;
-  --c5: #c43d5a; --c6: #4b7d92; padding: 0; max-width: none }
+  .kineto-spyre { color-scheme: light; --ink: #000; --paper: #fff; --dim: #444; --line: #bbb; --box: #fff;
+    --c0: #2563c9; --c1: #d9730d; --c2: #8145b5; --c3: #128a68; --c4: #b8860b; --c5: #c43d5a; --c6: #4b7d92;
+    padding: 0; max-width: none }
   .kineto-spyre tr, .kineto-spyre svg { break-inside: avoid } .kineto-spyre h2 { break-after: avoid }
   .kineto-spyre * { print-color-adjust: exact } }
 .kineto-spyre h1 { font-size: 1.5rem; margin: 0; overflow-wrap: anywhere }
