@@ -56,7 +56,7 @@ def deltas(rows: list[tuple[str, float, int]], what: str) -> str:
     if not rows:
         return ""
     longest = max(abs(value) for _, value, _ in rows) or 1
-    zero, room = _LEFT + 340, 250
+    zero, room = (_LEFT + 340, 250) if any(value < 0 for _, value, _ in rows) else (_LEFT, 600)
     height = len(rows) * (_BAR + 6)
     body = f'<rect class="back" x="{zero - 1}" y="0" width="2" height="{height}"/>'
     for place, (label, value, colour) in enumerate(rows):

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from kineto_spyre.report.idle import CAUSES, HOST
 from kineto_spyre.report.partition import WAITING
 from kineto_spyre.report.ranks.finding import files, host_of
 from kineto_spyre.report.ranks.reading import summaries
@@ -23,7 +24,7 @@ from kineto_spyre.report.ranks.store import Store
 from kineto_spyre.report.ranks.summary import Summary
 from kineto_spyre.report.steps import SHARE, SIGMAS
 from kineto_spyre.report.verdict import duration
-from kineto_spyre.report.work import Array
+from kineto_spyre.report.work import KINDS, Array
 
 SCHEMA = 1
 KERNELS = 50
@@ -266,19 +267,21 @@ def _sentence(one: dict[str, Any]) -> str:
     if not one["stands_out"]:
         return f"No rank stands out in {one['title']}; the slowest is rank {one['slowest']}."
     more = one["own"] - one["median"]
-    why = f": {part_of(one)} took {duration(one['part_excess'])} more" if one["part"] else ""
+    why = f": {_because(one)}" if one["part"] and one["part_excess"] > 0 else ""
     return (
         f"In {one['title']} rank {one['slowest']} was the slowest, {duration(more)} longer than the median of the "
         f"others{why}. The others waited {duration(one['waiting'])} on average."
     )
 
 
-def part_of(one: dict[str, Any]) -> str:
-    """The part that exceeds most, and what in it."""
-    part = f"the time without work from the {one['part']}" if one["part"] == "host" else one["part"]
-    if not one["name"]:
-        return str(part)
-    return f"{part} (in {one['name']})" if one["part"] == "host" else f"{part} ({one['name']})"
+def _because(one: dict[str, Any]) -> str:
+    """What of the rank's time exceeds the others' most."""
+    more, name = duration(one["part_excess"]), one["name"]
+    if one["part"] in KINDS:
+        return f"{one['part']}{f' ({name})' if name else ''} took {more} more"
+    if one["part"] == CAUSES[HOST]:
+        return f"the device waited {more} more for the host{f' (in {name})' if name else ''}"
+    return f"idle time ({one['part']}) was {more} longer"
 
 
 def _verdict(found: dict[str, Any]) -> str:

@@ -17,9 +17,9 @@ def sections(facts: dict[str, Any], top: int = 10) -> Iterator[Section]:
     ranks = sorted(facts["ranks"], key=lambda one: (-one["excess"], one["rank"]))
     yield Section(
         "Ranks, the slowest first", ["Own time is the step without what the rank waited for others."],
-        ("rank", "host", "step", "own time", "waiting", "than the median", "most of it in", ""),
+        ("rank", "host", "step", "own time", "waiting", "against the median", "most of it in", ""),
         [(f"{one['rank']}", one["host"], duration(one["step"]), duration(one["own"]), duration(one["waiting"]),
-          signed(one["excess"]), f"{one['part']} ({signed(one['part_excess'])})" if one["part"] else "",
+          signed(one["excess"]), f"{one['part']} ({signed(one['part_excess'])})" if one["part_excess"] > 0 else "",
           "straggler" if one["straggler"] else "") for one in ranks[:top]],
     )  # fmt: skip
     slow = sorted(facts["steps"], key=lambda one: one["median"] - one["own"])[:top]
@@ -56,7 +56,7 @@ def against(facts: dict[str, Any], rank: int) -> Section:
         f"it waits {duration(one['waiting'])} for others."
     )
     parts = sorted(one["parts"].items(), key=lambda pair: -abs(pair[1]))
-    return Section(f"Rank {rank} against the rest", [sentence], ("part of a step", "than the median"),
+    return Section(f"Rank {rank} against the rest", [sentence], ("part of a step", "against the median"),
                    [(part, signed(excess)) for part, excess in parts if excess])  # fmt: skip
 
 

@@ -98,7 +98,7 @@ def test_the_command_shows_it(traces, tmp_path):
     command = [sys.executable, "-m", "kineto_spyre", "report", str(traces), "--jobs", "1", "--rank", "5"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "Rank 5 against the rest" in text and "straggler" in text and "node1" in text
-    assert "In step 3 rank 2 was the slowest" in text and "(in load)" in text
+    assert "In step 3 rank 2 was the slowest" in text and "the device waited 300 us more for the host (in load)" in text
     assert subprocess.run([*command, "--html", str(page)]).returncode == 0
     assert page.read_text().count("<svg") == 2
     assert subprocess.run([*command[:-1], "99"], capture_output=True).returncode == 2
