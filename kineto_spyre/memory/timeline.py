@@ -109,7 +109,7 @@ def peak(source: Source | Trace, device: int = 0) -> Peak:
     trace = _trace(source)
     rows = _rows_of(trace, device)
     place = int(np.argmax(trace.memory["allocated"][rows]))
-    alive = _alive(trace, rows[: place + 1])
+    alive = alive_after(trace, rows[: place + 1])
     made = _described(trace, [int(rows[place])])[0]
     whole = int(trace.memory["allocated"][rows[place]])
     return Peak(
@@ -133,7 +133,7 @@ def snapshot(source: Source | Trace, device: int = 0, at: int | None = None) -> 
     rows = _rows_of(trace, device)
     if at is not None:
         rows = rows[trace.memory["start"][rows] <= at]
-    return _alive(trace, rows)
+    return alive_after(trace, rows)
 
 
 def _trace(source: Source | Trace) -> Trace:
@@ -160,8 +160,8 @@ def _rows_of(trace: Trace, device: int) -> Array:
     return rows
 
 
-def _alive(trace: Trace, rows: Array) -> list[Allocation]:
-    """What is held after these calls, the largest first."""
+def alive_after(trace: Trace, rows: Array) -> list[Allocation]:
+    """What is held after these calls (rows of Trace.memory, of one device, in order of time), the largest first."""
     held: dict[int, int] = {}
     address, size = trace.memory["address"], trace.memory["bytes"]
     for row in rows.tolist():

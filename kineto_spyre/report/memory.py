@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kineto_spyre.report.work import Timeline, timelines
+from kineto_spyre.memory.timeline import alive_after
 from kineto_spyre.traces import Trace
 
 Array = npt.NDArray[Any]
 
 SLOTS = 300  # of the curve
-MODULE = "nn.Module: "
 _TYPES = {0: "CPU", 1: "CUDA", 12: "XPU", 20: ""}  # c10::DeviceType; "": the process's label says which
 
 
@@ -28,12 +27,11 @@ def memory(trace: Trace) -> list[dict[str, Any]]:
     if not table or not len(table["start"]):
         return []
     keys = np.stack((table["device_type"], table["device_id"]), 1)
-    places = _Places(trace)
     found = []
     for kind, number in np.unique(keys, axis=0).tolist():
         rows = np.flatnonzero((keys[:, 0] == kind) & (keys[:, 1] == number))
         rows = rows[np.argsort(table["start"][rows], kind="stable")]
-        found.append({"device": _title(trace, kind, number), "host": kind == 0, **_device(trace, rows, places)})
+        found.append({"device": _title(trace, kind, number), "host": kind == 0, **_device(trace, rows)})
     return sorted(found, key=lambda one: (one["host"], one["device"]))
 
 
@@ -44,19 +42,18 @@ def _title(trace: Trace, kind: int, number: int) -> str:
     return label or f"{_TYPES.get(kind) or 'device'} {number}"
 
 
-def _device(trace: Trace, rows: Array, places: _Places) -> dict[str, Any]:
+def _device(trace: Trace, rows: Array) -> dict[str, Any]:
     time, allocated = trace.memory["start"][rows], trace.memory["allocated"][rows]
     size, reserved = trace.memory["bytes"][rows], trace.memory["reserved"][rows]
     peak = int(allocated.argmax())
-    freed = _freed(trace.memory["address"][rows], size)
-    alive = np.flatnonzero((size > 0) & (np.arange(len(rows)) <= peak) & (freed > peak))
+    alive = alive_after(trace, rows[: peak + 1])
     groups: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
-    for place in alive.tolist():
-        group = groups[places.of(int(trace.memory["track"][rows[place]]), int(time[place]))]
-        group[0] += int(size[place])
+    for one in alive:
+        group = groups[one.op, one.module, one.range]
+        group[0] += one.bytes
         group[1] += 1
     listed = sorted(groups.items(), key=lambda one: -one[1][0])
-    known = int(size[alive].sum())
+    known = sum(one.bytes for one in alive)
     return {
         "calls": len(rows),
         "begin": int(allocated[0] - size[0]),
@@ -71,46 +68,8 @@ def _device(trace: Trace, rows: Array, places: _Places) -> dict[str, Any]:
     }
 
 
-def _freed(address: Array, size: Array) -> Array:
-    """By call: the place of the call that frees what it allocated; the number of calls if none does."""
-    freed = np.full(len(size), len(size))
-    order = np.argsort(address, kind="stable")  # by address, in order of time
-    same = address[order[1:]] == address[order[:-1]]
-    ends = same & (size[order[1:]] < 0) & (size[order[:-1]] > 0)
-    freed[order[:-1][ends]] = order[1:][ends]
-    return freed
-
-
 def _curve(time: Array, allocated: Array) -> list[list[int]]:
     """[time, most allocated since the entry before]: at most SLOTS entries, and the peak is among the values."""
     edges = np.unique(np.linspace(0, len(time), min(SLOTS, len(time)) + 1).astype(np.int64))
     most = np.maximum.reduceat(allocated, edges[:-1])
     return [[int(one), int(value)] for one, value in zip(time[edges[1:] - 1].tolist(), most.tolist())]
-
-
-class _Places:
-    """Where a thread was at a time: op, module, range."""
-
-    def __init__(self, trace: Trace) -> None:
-        slices, cats = trace.slices, trace.cats
-        self._names = trace.names
-        self._timelines: list[dict[int, Timeline]] = []
-        if not slices:
-            return
-        by = {name: np.isin(slices["cat"], [i for i, cat in enumerate(cats) if cat == name])
-              for name in ("cpu_op", "user_annotation", "python_function")}  # fmt: skip
-        modules = [i for i, name in enumerate(trace.names) if name.startswith(MODULE)]
-        modular = by["python_function"] & np.isin(slices["name"], modules)
-        self._timelines = [timelines(trace, one) for one in (by["cpu_op"], modular, by["user_annotation"])]
-
-    def of(self, track: int, time: int) -> tuple[str, str, str]:
-        if not self._timelines:
-            return "", "", ""
-        op, module, name = (self._at(one.get(track), time) for one in self._timelines)
-        return op, module.removeprefix(MODULE), name
-
-    def _at(self, timeline: Timeline | None, time: int) -> str:
-        if timeline is None:
-            return ""
-        place = int(np.searchsorted(timeline.start, time, "right")) - 1
-        return self._names[int(timeline.label[place])] if place >= 0 and time < timeline.end[place] else ""
