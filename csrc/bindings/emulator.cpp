@@ -111,10 +111,7 @@ std::string describe_model() {
   return text;
 }
 
-}  // namespace
-
-PYBIND11_MODULE(_emulator, module) {
-  module.doc() = "The emulated Spyre below PyTorch. kineto_spyre.emulator is what programs use.";
+void define_machine(py::module_& module) {
   module.def("init", init, py::arg("devices"), py::arg("memory_bytes"), py::arg("measured"), py::arg("seed"));
   module.def("is_initialized", [] { return spyreIsInitialized() != 0; });
   module.def("device_count", [] {
@@ -122,6 +119,49 @@ PYBIND11_MODULE(_emulator, module) {
     check(spyreGetDeviceCount(&count));
     return count;
   });
+  module.def(
+      "properties",
+      [](int32_t device) {
+        spyreDeviceProperties_t properties;
+        check(spyreGetDeviceProperties(device, &properties));
+        py::dict result;
+        result["name"] = properties.name;
+        result["memory_total"] = properties.memory_total;
+        result["memory_free"] = properties.memory_free;
+        result["cores"] = properties.cores;
+        result["scratchpad_bytes_per_core"] = properties.scratchpad_bytes_per_core;
+        return result;
+      },
+      py::arg("device"));
+  module.def(
+      "clock",
+      [](int32_t device, uint64_t host_ns) {
+        uint64_t device_ns = 0;
+        check(spyreDeviceTimeAt(device, host_ns, &device_ns));
+        return device_ns;
+      },
+      py::arg("device"), py::arg("host_ns"));
+  module.def(
+      "set_faults", [](const std::string& specification) { check(spyreSetFaults(specification.c_str())); },
+      py::arg("specification"));
+  module.def("describe_model", describe_model);
+}
+
+void define_memory(py::module_& module) {
+  module.def(
+      "alloc",
+      [](int32_t device, uint32_t stream, uint64_t bytes) {
+        void* address = nullptr;
+        check(spyreMalloc(device, bytes, stream_of(device, stream), &address));
+        return reinterpret_cast<uint64_t>(address);
+      },
+      py::arg("device"), py::arg("stream"), py::arg("bytes"));
+  module.def(
+      "free", [](int32_t device, uint64_t address) { check(spyreFree(device, reinterpret_cast<void*>(address))); },
+      py::arg("device"), py::arg("address"));
+}
+
+void define_work(py::module_& module) {
   module.def("launch", launch, py::arg("device"), py::arg("stream"), py::arg("name"), py::arg("ns"), py::arg("count"),
              py::arg("flops"), py::arg("bytes_read"), py::arg("bytes_written"), py::arg("dtype"), py::arg("work"));
   module.def(
@@ -146,17 +186,6 @@ PYBIND11_MODULE(_emulator, module) {
       py::arg("device"), py::arg("stream"), py::arg("address"), py::arg("value"), py::arg("bytes"),
       py::arg("blocking"));
   module.def(
-      "alloc",
-      [](int32_t device, uint32_t stream, uint64_t bytes) {
-        void* address = nullptr;
-        check(spyreMalloc(device, bytes, stream_of(device, stream), &address));
-        return reinterpret_cast<uint64_t>(address);
-      },
-      py::arg("device"), py::arg("stream"), py::arg("bytes"));
-  module.def(
-      "free", [](int32_t device, uint64_t address) { check(spyreFree(device, reinterpret_cast<void*>(address))); },
-      py::arg("device"), py::arg("address"));
-  module.def(
       "synchronize", [](int32_t device) { waiting([&] { return spyreDeviceSynchronize(device); }); },
       py::arg("device"));
   module.def(
@@ -167,35 +196,18 @@ PYBIND11_MODULE(_emulator, module) {
       },
       py::arg("device"), py::arg("stream"));
   module.def(
-      "clock",
-      [](int32_t device, uint64_t host_ns) {
-        uint64_t device_ns = 0;
-        check(spyreDeviceTimeAt(device, host_ns, &device_ns));
-        return device_ns;
-      },
-      py::arg("device"), py::arg("host_ns"));
-  module.def(
-      "properties",
-      [](int32_t device) {
-        spyreDeviceProperties_t properties;
-        check(spyreGetDeviceProperties(device, &properties));
-        py::dict result;
-        result["name"] = properties.name;
-        result["memory_total"] = properties.memory_total;
-        result["memory_free"] = properties.memory_free;
-        result["cores"] = properties.cores;
-        result["scratchpad_bytes_per_core"] = properties.scratchpad_bytes_per_core;
-        return result;
-      },
-      py::arg("device"));
-  module.def(
-      "set_faults", [](const std::string& specification) { check(spyreSetFaults(specification.c_str())); },
-      py::arg("specification"));
-  module.def(
       "record_api",
       [](uint32_t cbid, uint64_t begin_ns, uint64_t end_ns, uint64_t data) {
         check(spyreRecordApi(cbid, begin_ns, end_ns, data));
       },
       py::arg("cbid"), py::arg("begin_ns"), py::arg("end_ns"), py::arg("data"));
-  module.def("describe_model", describe_model);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_emulator, module) {
+  module.doc() = "The emulated Spyre below PyTorch. kineto_spyre.emulator is what programs use.";
+  define_machine(module);
+  define_memory(module);
+  define_work(module);
 }

@@ -38,8 +38,19 @@ spyreError_t fail(spyreError_t code, const Parts&... parts) {
   return code;
 }
 
-spyreError_t no_machine();
-spyreError_t lost(const Device& device);
+inline spyreError_t no_machine() {
+  return fail(SPYRE_ERROR_NOT_INITIALIZED,
+              g_forked.load(std::memory_order_relaxed)
+                  ? "this process was forked from one that used the emulated device, and has none of its own; call "
+                    "spyreInit (kineto_spyre.emulator.enable) in it, or start processes with spawn"
+                  : "no emulated device was started; call spyreInit (kineto_spyre.emulator.enable) first");
+}
+
+inline spyreError_t lost(const Device& device) {
+  return fail(SPYRE_ERROR_DEVICE_LOST, "device ", device.index,
+              " is lost (a fault that was asked for); clear the faults to have it back");
+}
+
 spyreError_t hangs(const spyreStream_st& stream);
 
 struct Found {
