@@ -4,8 +4,9 @@
 
 Each rank's trace has about --mb MB of text, as Kineto lays it out: 20 steps of ops, launches and kernels, which each
 end in a collective. There are eight such files; a rank is a name for one of them, so that the disk holds 80 MB and not
-10 GB, and each rank is read and reduced as if it were alone. The time is that of the whole command; "peak" is the largest sum
-of the resident memory of the command and its processes, looked at every 50 ms (what they share counts several times).
+10 GB, and each rank is read and reduced as if it were alone. The time is that of the whole command; "peak" is the
+largest sum of the resident memory of the command and its processes, looked at every 50 ms (what they share counts
+several times).
 The targets: the time is linear in the bytes, and 1,000 ranks of 10 MB stay below 1 GB of memory.
 """
 
