@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kineto_spyre.provenance import Known
+from kineto_spyre.report.bandwidth import bandwidth
 from kineto_spyre.report.idle import Classifier, causes, covered, idle
 from kineto_spyre.report.kernels import by_shape, copies, kernels, ops
 from kineto_spyre.report.layers import by_category, compilation, scratchpad
@@ -61,6 +62,7 @@ def facts(trace: Trace, link: float | None = None, known: Known | None = None) -
         "scratchpad": scratchpad(trace),
         "compile": compilation(trace),
         "origins": origins(trace, known),
+        "bandwidth": bandwidth(trace),
     }
     found["link"], found["copies"] = copies(work, link)
     found["steps"] = steps(work, classifier)

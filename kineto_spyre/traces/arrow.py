@@ -22,7 +22,8 @@ NUMBERS = {"track": "tracks", "name": "names", "cat": "cats"}  # columns that ho
 TEXTS = ("dims", "types", "grid", "block", "stream_text", "collective", "series")
 _RENAMED = {"start": "ts", "duration": "dur"}
 _NULLABLE = ("correlation", "external_id", "stream", "device", "bytes", "queued", "submitted", "python_id",
-             "python_parent", "nelems", "moving", "executing", "device_type", "device_id", "allocated",
+             "python_parent", "nelems", "coll_bytes", "coll_group", "coll_algo", "moving", "executing", "device_type",
+             "device_id", "allocated",
              "reserved")  # fmt: skip
 
 

@@ -5,7 +5,8 @@ Each table is a dict of numpy arrays of one length, one entry an event, in the o
     slices    start, duration (ns), name, cat, track, correlation, external_id, stream, stream_text, device, bytes,
               bandwidth (GB/s), dims, types, grid, block, queued and submitted (ns since the epoch, of XPU in
               the time line of the file), python_id, python_parent, local_memory (the scratchpad that a kernel takes),
-              collective, nelems (elements a collective sends),
+              collective, nelems (elements a collective sends), coll_bytes, coll_group and coll_algo (as a Spyre's
+              records tell them of work that belongs to a collective),
               moving and executing (cycles of cycles_ts: in and out of the scratchpad, and computing),
               stamps (of TS1..TS5: 0 none, 1 five texts, 2 anything else), pair (made of a B and an E)
     flows     start (ns), track, name, cat, id, opens (it is the arrow's start), binds (bp is "e")
@@ -66,6 +67,9 @@ OPTIONAL: dict[str, tuple[Any, Any]] = {
     "local_memory": (np.int64, ABSENT),
     "collective": (np.int32, -1),
     "nelems": (np.int64, ABSENT),
+    "coll_bytes": (np.int64, ABSENT),
+    "coll_group": (np.int64, ABSENT),
+    "coll_algo": (np.int64, ABSENT),
     "moving": (np.int64, ABSENT),
     "executing": (np.int64, ABSENT),
     "stamps": (np.int8, 0),
@@ -241,6 +245,11 @@ class Columns:
         if sent.count(None) < count:
             numbers = (one if type(one) is int and abs(one) < LIMIT else ABSENT for one in sent)
             table["nelems"] = np.fromiter(numbers, np.int64, count)
+        contributed = [one.coll_bytes for one in args]
+        if contributed.count(ABSENT) < count:
+            table["coll_bytes"] = np.fromiter(contributed, np.int64, count)
+            table["coll_group"] = np.fromiter((one.coll_group for one in args), np.int64, count)
+            table["coll_algo"] = np.fromiter((one.coll_algo for one in args), np.int64, count)
         cycles = [one.cycles for one in args]
         if any(raw is not NOTHING for raw in cycles):
             table["moving"], table["executing"] = _phases(cycles)

@@ -40,6 +40,9 @@ class Args(msgspec.Struct, gc=False):
     python_parent: int = msgspec.field(name="Python parent id", default=ABSENT)
     local_memory: int = msgspec.field(name="local memory total", default=ABSENT)  # a Spyre's scratchpad
     collective: Any = msgspec.field(name="Collective name", default=None)
+    coll_bytes: int = ABSENT  # of work that belongs to a collective, as are the next two
+    coll_group: int = ABSENT
+    coll_algo: int = ABSENT
     nelems: Any = msgspec.field(name="In msg nelems", default=None)  # of a collective
     cycles: msgspec.Raw = msgspec.field(name="cycles_ts", default=NOTHING)
     ts1: Any = msgspec.field(name="TS1", default=None)

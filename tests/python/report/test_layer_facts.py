@@ -78,3 +78,38 @@ def test_what_a_layer_wrote_and_this_can_not_read_counts_as_missing(said):
     made = report(kineto_spyre_layers=said)
     assert made.facts["categories"] == [] and "torch.compile" not in str(made)
     assert not made.facts["compile"] or made.facts["compile"]["caches"] == {}
+
+
+def staged(ts, dur, number, group=0, size=8_000_000):
+    """A collective as the emulated card stages it: what the rank contributes is read back, then the host's call."""
+    return [
+        {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy (DtoH)", "ts": ts, "dur": 1, "pid": 0, "tid": 200,
+         "args": {"device": 0, "stream": 200, "correlation": number, "bytes": size, "coll_group": group,
+                  "coll_algo": 1, "coll_bytes": size}},
+        {"ph": "X", "cat": "privateuse1_runtime", "name": "aiuCommsCollAllreduce", "ts": ts + 2, "dur": dur, "pid": 1,
+         "tid": 1, "args": {"cbid": 41}},
+    ]  # fmt: skip
+
+
+def test_bandwidth_of_collectives_and_waiting_for_other_ranks():
+    events = [*staged(0, 1000, 10), *staged(2000, 4000, 11), *staged(8000, 500, 12, group=3)]
+    made = report(*events, distributedInfo={"rank": 0, "world_size": 4})
+    whole, part = made.facts["bandwidth"]
+    assert whole["name"] == "aiuCommsCollAllreduce" and (whole["group"], whole["algorithm"], whole["count"]) == (
+        0,
+        1,
+        2,
+    )
+    assert (whole["bytes"], whole["total"], whole["waiting"]) == (16_000_000, 5_000_000, 3_000_000)
+    assert whole["bandwidth"] == 3.2 and whole["bus_bandwidth"] == pytest.approx(3.2 * 2 * 3 / 4)
+    assert (part["group"], part["bandwidth"], part["bus_bandwidth"], part["waiting"]) == (3, 16.0, None, 0)
+    assert "Collectives" in str(made) and "4.8" in str(made)
+    assert report(*events).facts["bandwidth"][0]["bus_bandwidth"] is None
+
+
+def test_a_kernel_with_the_fields_is_the_collective():
+    fields = {"coll_group": 0, "coll_algo": 2, "coll_bytes": 1000}
+    made = report(launch(200, 5, 1), kernel(300, 1, 5, 1, name="ring_all_gather", **fields),
+                  distributedInfo={"world_size": 2})  # fmt: skip
+    (one,) = made.facts["bandwidth"]
+    assert (one["name"], one["total"], one["bandwidth"], one["bus_bandwidth"]) == ("ring_all_gather", 1000, 1.0, 0.5)
