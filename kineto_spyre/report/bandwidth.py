@@ -26,8 +26,10 @@ from kineto_spyre.traces.events import ABSENT
 
 Array = npt.NDArray[Any]
 
-_CALL = re.compile(r"aiuCommsColl(?!.*Setup)")
-_ALL_REDUCE = re.compile(r"all_?reduce", re.IGNORECASE)
+# Id 41 is an all-reduce in some releases and another call in others, so that it has no name. Behind a copy that belongs
+# to a collective it is the all-reduce.
+_CALL = re.compile(r"aiuCommsColl(?!.*Setup)|Unknown CBID 41$")
+_ALL_REDUCE = re.compile(r"all_?reduce|Unknown CBID 41$", re.IGNORECASE)
 _PARTS = re.compile(r"all_?gather|reduce_?scatter", re.IGNORECASE)
 _WHOLE_WORLD = 0  # torch.distributed's number of the group of all ranks
 
