@@ -28,6 +28,8 @@ std::vector<Field> fields_of() {
   KINETO_SPYRE_FIELD(bytes)
   KINETO_SPYRE_FIELD(start)
   KINETO_SPYRE_FIELD(end)
+  KINETO_SPYRE_FIELD(queued)
+  KINETO_SPYRE_FIELD(submitted)
   KINETO_SPYRE_FIELD(data)
   KINETO_SPYRE_FIELD(name)
   KINETO_SPYRE_FIELD(cycles_ts1)

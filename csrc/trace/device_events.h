@@ -29,6 +29,9 @@
 
 namespace kineto_spyre::trace {
 
+// How long before the window work may have been queued: the session's times of reason begin there.
+inline constexpr int64_t kLongestQueueNs = int64_t{86'400} * 1'000'000'000;
+
 class DeviceEvents {
  public:
   DeviceEvents(const Options& options, LaunchJoiner* joiner, Tracks* tracks, ClockEvidence* evidence);
@@ -139,8 +142,9 @@ bool DeviceEvents::is_ours(Event& event, const R& record, const Launch* launch, 
     }
     begun = ended = launch->start;
   } else if constexpr (std::is_same_v<R, AIUpti_ActivityCompute>) {
+    // Whose clock `queued` is of is not known: only a time of reason says that work was queued before the window.
     const auto queued = static_cast<int64_t>(aiupti::queued(record).value_or(0));
-    if (queued > 0) begun = std::min(begun, queued);
+    if (queued >= options_.window_begin - kLongestQueueNs) begun = std::min(begun, queued);
   }
   if (begun >= options_.window_begin && ended <= options_.window_end) [[likely]]
     return true;

@@ -30,6 +30,11 @@
 
 namespace kineto_spyre::trace {
 
+// A thread's id as the kernel gives it, which is what op events know threads by; 0 if it can't be one (a release may
+// write another number there, such as a thread's address).
+inline constexpr uint32_t kMostTid = uint32_t{1} << 22;  // Linux: PID_MAX_LIMIT
+constexpr uint32_t usable(uint32_t tid) { return tid <= kMostTid ? tid : 0; }
+
 class LaunchJoiner {
  public:
   LaunchJoiner(const Input& input, const Options& options, EventStore* events, Tracks* tracks, ClockEvidence* evidence,
@@ -102,7 +107,7 @@ void LaunchJoiner::join(Event& event, AIUpti_Activity* record) {
   const uint64_t correlation = aiupti::correlation_id(call);
   const uint32_t cbid = aiupti::cbid(call);
   const uint32_t process = aiupti::process_id(call);
-  const uint32_t tid = aiupti::thread_id(call).value_or(0);
+  const uint32_t tid = usable(aiupti::thread_id(call).value_or(0));
   // The same thread as in the record before, nearly always.
   if ((uint64_t{process} << 32 | tid) != caller_key_) [[unlikely]]
     turn_to(process, tid);

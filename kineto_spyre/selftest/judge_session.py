@@ -22,6 +22,8 @@ def session(seen: Facts, facts: Facts) -> Iterator[Finding]:
     yield from _threads(seen)
     yield from _correlation(seen)
     yield from _clocks(seen["clocks"])
+    yield from _queued(seen["queued"])
+    yield from _waits(seen["waits"], seen["clocks"])
     yield from _operations(seen)
 
 
@@ -258,6 +260,37 @@ def _clocks(clocks: Facts) -> Iterator[Finding]:
             effect,
             EXPECTED if agrees and consistent else HANDLED if consistent and clock == "device" else COSTS,
         )
+
+
+def _queued(queued: Facts) -> Iterator[Finding]:
+    if not queued["records"]:
+        return
+    right = queued["of_the_host"] >= MATCHED * queued["records"]
+    yield Finding(
+        "clock.queued",
+        "the time at which work was queued is the host's",
+        "it is" if right else f"{queued['of_the_host']} of {queued['records']} are",
+        "none" if right else "a kernel whose launch is not recorded belongs to the session in which it began",
+        EXPECTED if right else HANDLED,
+    )
+
+
+def _waits(waits: Facts, clocks: Facts) -> Iterator[Finding]:
+    device = clocks["device"]
+    if device is None or not device["least_ns"] - 1_000 <= 0 <= device["most_ns"] + 1_000:
+        return  # what a wait waited for is not to be seen on another clock
+    name = "aiuScheduleWait returns once the work before it has ended"
+    if not waits["waits"]:
+        yield Finding("waits", name, "no such call was found", "none: only work and its launch are compared", UNKNOWN)
+        return
+    early = waits["early"]
+    yield Finding(
+        "waits",
+        name,
+        "it does" if not early else f"{early} of {waits['waits']} returned before",
+        "none" if not early else "device work may be drawn too early; set KINETO_SPYRE_CLOCK_ALIGN=0",
+        COSTS if early else EXPECTED,
+    )
 
 
 def _operations(seen: Facts) -> Iterator[Finding]:

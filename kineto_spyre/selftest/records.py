@@ -217,6 +217,8 @@ def read(records: Sequence[bytes], truth: Truth, layouts: list[dict[str, Any]]) 
         },
         "threads": _threads(api, truth),
         "clocks": _clocks(groups, fields, api, truth),
+        "queued": _queued(groups["compute"], expected["compute"], truth),
+        "waits": _waits(groups, expected, fields, api, truth),
         "operation_kinds": operation_kinds(groups["compute"]),
         "stamps": {
             name: stamps(groups[name], _at(expected[name], "cycles_ts1"), _at(expected[name], "cycles_ts5"))
@@ -306,3 +308,45 @@ def _clocks(
             spans.append((span[0], span[1]))
             pairs.append(whole if piece is None or launched is None else (launched, piece["end"]))
     return {"host": clock_offset(host, [whole] * len(host)), "device": clock_offset(spans, pairs)}
+
+
+def _queued(records: Sequence[bytes], expected: dict[str, Any], truth: Truth) -> dict[str, int]:
+    """Of compute records, how many were queued while the work was done, by this process's CLOCK_REALTIME."""
+    at = _at(expected, "queued")
+    seen = [] if at is None else values(records, at, 8) or []
+    return {"records": len(seen), "of_the_host": sum(truth.begin <= value <= truth.end for value in seen)}
+
+
+WAIT = 17  # aiuScheduleWait
+
+
+def _waits(
+    groups: dict[str, list[bytes]],
+    expected: dict[str, Any],
+    fields: dict[str, Any],
+    calls: list[dict[str, Any]],
+    truth: Truth,
+) -> dict[str, int]:
+    """Of the calls that wait, how many end before work that was launched before them in the same piece of work."""
+    cbid = expected["api"].get("cbid")
+    ends: dict[int, int] = {}  # by correlation id: the latest end of its work
+    for name in ("compute", "memcpy", "memset"):
+        at, end = (_found(fields.get(name, {}), field) for field in ("correlation_id", "end"))
+        if at is None or end is None:
+            continue
+        for record in groups[name]:
+            key = _one(record, at) or 0
+            ends[key] = max(ends.get(key, 0), (values([record], end, 8) or [0])[0])
+    found = {"waits": 0, "early": 0}
+    for record, call in zip(groups["api"], calls):
+        if cbid is None or call["start"] is None or call["end"] is None:
+            continue
+        if (values([record], cbid[0], cbid[1]) or [0])[0] != WAIT:
+            continue
+        piece = next((p for p in truth.pieces if p["begin"] <= call["start"] <= p["end"]), None)
+        before = [c["id"] for c in calls if piece and c["start"] and piece["begin"] <= c["start"] < call["start"]]
+        work = [ends[key] for key in before if key in ends]
+        if work:
+            found["waits"] += 1
+            found["early"] += max(work) > call["end"]
+    return found

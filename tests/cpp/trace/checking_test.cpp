@@ -285,6 +285,15 @@ TEST_CASE("window: a kernel belongs to where its launch belongs, however late it
   CHECK_FALSE(session.kernel("unlaunched, inside").has(Event::kFlow));
 }
 
+TEST_CASE("window: a kernel without a launch is not thrown away for a `queued` of another clock") {
+  Session session;
+  session.add(Kernel{.name = "of uptime", .start = 30, .end = 40, .correlation = 1, .queued = 3600 * kSecond - kNow});
+  session.add(Kernel{.name = "of ticks", .start = 50, .end = 60, .correlation = 2, .queued = 1 - kNow});
+  session.make();
+  CHECK(session.captured(Category::kKernel) == 2);
+  CHECK(session.trace.out_of_window == 0);
+}
+
 TEST_CASE("window: a kernel that was launched inside and ran on after the end is kept") {
   Session session;
   session.add(Call{.start = 9 * kSecond, .end = 9 * kSecond + 5, .correlation = 1});

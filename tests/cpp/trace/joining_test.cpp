@@ -232,6 +232,19 @@ TEST_CASE("a release that doesn't tell the thread: joined where only one thread 
   CHECK(session.op_of(*calls.at(2)) == 2);
 }
 
+TEST_CASE("a release that tells a number that is no thread's id is as one that tells none") {
+  Session session;
+  session.op(1, 0, 100 * kUs);
+  session.add(Call{.start = 10 * kUs, .end = 11 * kUs, .correlation = 1, .thread = 0xf7bf'f6c0});
+  session.add(Call{.start = 20 * kUs, .end = 21 * kUs, .correlation = 2});
+  const Trace& trace = session.make();
+  const auto calls = session.of(aiupti::Kind::kRuntime);
+  CHECK(trace.calls_without_thread == 1);
+  CHECK(session.op_of(*calls.at(0)) == 1);
+  CHECK(session.track_of(*calls.at(0)).tid == kThread);
+  CHECK(session.op_of(*calls.at(1)) == 1);
+}
+
 TEST_CASE("an op whose end was lost does not swallow what comes after") {
   Session session;
   session.op_event(kThread, 0, 7, capture::OpEventKind::kPushOp);

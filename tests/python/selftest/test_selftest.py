@@ -250,6 +250,19 @@ def test_a_limit_of_buffers_is_named_with_its_number() -> None:
     assert next(f for f in named if f.key == "limit").state == COSTS
 
 
+def changed(facts: Facts, probe: str, **values: Any) -> Facts:
+    return facts | {probe: facts[probe] | values}
+
+
+def test_a_wait_that_returns_too_early_costs_and_a_foreign_queued_does_not(facts_of: dict[str, Facts]) -> None:
+    facts = facts_of[""]
+    assert facts["session"]["waits"]["waits"] > 0
+    early = judge(changed(facts, "session", waits={"waits": 8, "early": 1}))
+    assert [(f.key, f.state) for f in early if f.state != EXPECTED] == [("waits", COSTS)]
+    foreign = judge(changed(facts, "session", queued={"records": 40, "of_the_host": 0}))
+    assert [(f.key, f.state) for f in foreign if f.state != EXPECTED] == [("clock.queued", HANDLED)]
+
+
 def test_a_file_that_is_missing_is_wrong_usage(tmp_path: pathlib.Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kineto_spyre", "selftest", "--library", str(tmp_path / "none.so")],
