@@ -43,12 +43,23 @@ NOTHING = "none"
 
 @dataclass(frozen=True)
 class Variable:
+    """One variable.
+
+    Attributes:
+        name: KINETO_SPYRE_ and a word or two.
+        values: what may stand there, in words.
+        default: what an unset variable means, in words.
+        meaning: what it is for, as a phrase.
+        fits: whether a value can be read.
+        cost: what it costs to set it, as a phrase.
+    """
+
     name: str
-    values: str  # what may stand there, in words
+    values: str
     default: str
     meaning: str
     fits: Callable[[str], bool]
-    cost: str = NOTHING  # what it costs to set it
+    cost: str = NOTHING
 
 
 VARIABLES = (
@@ -112,6 +123,17 @@ VARIABLES = (
 BUILD_TIME = ("KINETO_SPYRE_TORCH_DIR", "KINETO_SPYRE_TORCH", "KINETO_SPYRE_TESTS")
 
 
+def text(name: str) -> str:
+    """The value of one of our variables, or "" where it is not set."""
+    assert name in {variable.name for variable in VARIABLES}
+    return os.environ.get(name, "")
+
+
+def is_off(name: str) -> bool:
+    """Whether a 0-or-1 variable is set to 0, whatever else it may not be."""
+    return text(name).strip().lower() in FALSE
+
+
 def check(environment: Mapping[str, str] = os.environ) -> list[str]:
     """One sentence for each variable of ours that is unknown or has a value that can't be read."""
     known = {v.name: v for v in VARIABLES}
@@ -134,14 +156,14 @@ def check(environment: Mapping[str, str] = os.environ) -> list[str]:
 
 def flag(name: str, default: bool) -> bool:
     """The value of a 0-or-1 variable. Raises SpyreProfilerError, with a sentence, for anything else."""
-    value = os.environ.get(name, "").strip().lower()
+    value = text(name).strip().lower()
     if not value:
         return default
     if value in TRUE:
         return True
     if value in FALSE:
         return False
-    raise SpyreProfilerError(f"{name} is {os.environ[name]!r}; expected 0 or 1. Correct it or unset it.")
+    raise SpyreProfilerError(f"{name} is {text(name)!r}; expected 0 or 1. Correct it, or unset it.")
 
 
 def kineto_asks_daemon() -> bool:
@@ -151,12 +173,12 @@ def kineto_asks_daemon() -> bool:
 
 def count(name: str, default: int) -> int:
     """The value of a variable that holds a whole number. Raises SpyreProfilerError, with a sentence, for other text."""
-    value = os.environ.get(name, "").strip()
+    value = text(name).strip()
     if not value:
         return default
     (variable,) = (v for v in VARIABLES if v.name == name)
     if not variable.fits(value):
-        raise SpyreProfilerError(f"{name} is {os.environ[name]!r}; expected {variable.values}. Correct it or unset it.")
+        raise SpyreProfilerError(f"{name} is {text(name)!r}; expected {variable.values}. Correct it, or unset it.")
     return int(value)
 
 
@@ -166,11 +188,11 @@ def settings() -> dict[str, Any]:
     known = {v.name: v for v in VARIABLES}
 
     def value(name: str) -> str:
-        text = os.environ.get(name, "")
-        if not text or known[name].fits(text):
-            return text
+        found = text(name)
+        if not found or known[name].fits(found):
+            return found
         variable = known[name]
-        problems.append({"variable": name, "value": text, "expected": variable.values, "default": variable.default})
+        problems.append({"variable": name, "value": found, "expected": variable.values, "default": variable.default})
         return ""
 
     buffer, timeout = value("KINETO_SPYRE_BUFFER_MB"), value("KINETO_SPYRE_FLUSH_TIMEOUT_MS")
@@ -178,7 +200,7 @@ def settings() -> dict[str, Any]:
         "align_clocks": value("KINETO_SPYRE_CLOCK_ALIGN") != "off",
         "flush_timeout_ms": int(timeout or known["KINETO_SPYRE_FLUSH_TIMEOUT_MS"].default),
         "buffer_mib": float(buffer) if buffer else None,
-        "named_library": os.environ.get("KINETO_SPYRE_LIBAIUPTI", ""),
+        "named_library": text("KINETO_SPYRE_LIBAIUPTI"),
         "problems": problems,
     }
 

@@ -13,6 +13,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 
+from . import _environment
 from ._notices import SpyreProfilerError
 
 SONAME = "libaiupti.so"
@@ -60,7 +61,7 @@ def mapped() -> str | None:
 def search() -> Search:
     """KINETO_SPYRE_LIBAIUPTI, then where the dynamic loader looks, then the SDK's folders."""
     result = Search()
-    if named := os.environ.get("KINETO_SPYRE_LIBAIUPTI"):
+    if named := _environment.text("KINETO_SPYRE_LIBAIUPTI"):
         result.look(pathlib.Path(named))
     if already := mapped():
         result.look(pathlib.Path(already))
@@ -99,7 +100,7 @@ def cards() -> list[str]:
 
 def device_is_plausible() -> str | None:
     """Why a real Spyre may be in use here, in words; None if none was detected."""
-    if os.environ.get("KINETO_SPYRE_LIBAIUPTI"):
+    if _environment.text("KINETO_SPYRE_LIBAIUPTI"):
         return "KINETO_SPYRE_LIBAIUPTI is set"
     if os.environ.get("FLEX_DEVICE"):
         return f"FLEX_DEVICE is {os.environ['FLEX_DEVICE']}"
@@ -137,7 +138,7 @@ def trouble(path: str) -> str | None:
 
 def candidates() -> list[str]:
     """The files that a session may open, best first: the named one alone, if one is named."""
-    if named := os.environ.get("KINETO_SPYRE_LIBAIUPTI"):
+    if named := _environment.text("KINETO_SPYRE_LIBAIUPTI"):
         return [named]
     return search().found
 
@@ -147,7 +148,7 @@ def choose() -> list[str]:
 
     A library that the user named and that can't serve is an error, not a reason to take another one.
     """
-    named = os.environ.get("KINETO_SPYRE_LIBAIUPTI")
+    named = _environment.text("KINETO_SPYRE_LIBAIUPTI")
     if named and not pathlib.Path(named).is_file():
         raise SpyreProfilerError(
             f"KINETO_SPYRE_LIBAIUPTI is {named!r}, which is not a file. Set it to the path of the SDK's {SONAME}, or "

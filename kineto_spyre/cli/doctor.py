@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 from .. import _environment, _known_variables, _library, profiler
 
 if TYPE_CHECKING:
-    from ..profiler._status import RecordSize
+    from ..profiler._details import RecordKind, RecordSize
 
-SUMMARY = "say what is installed, what is registered, what would be profiled, and what is wrong"
+SUMMARY = "show what is installed and registered, what would be profiled, and what is wrong"
 DESCRIPTION = (
-    "Says what is installed, what is registered and what would be profiled, and for each trouble what to do. Opens no "
+    "Shows what is installed and registered and what would be profiled, and for each problem what to do. Opens no "
     "device and no libaiupti. Exit code: 0 if a Spyre would be profiled, 1 if not."
 )
 
 _MEANING = {
     "ours": "kineto_spyre's; traces show what happens on a Spyre",
-    "other": "another plugin's; traces hold what it records, and not what this package would",
-    "none": "nobody's; traces show no Spyre",
+    "other": "another plugin's; traces hold what that plugin records",
+    "none": "none; traces show no Spyre",
 }
 
 
@@ -38,7 +38,7 @@ def _installed(name: str) -> str:
 def _autoload_off() -> str | None:
     if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
         return "TORCH_DEVICE_BACKEND_AUTOLOAD=0"
-    if os.environ.get("KINETO_SPYRE_AUTOLOAD", "").strip().lower() in _environment.FALSE:
+    if _environment.is_off("KINETO_SPYRE_AUTOLOAD"):
         return "KINETO_SPYRE_AUTOLOAD=0"
     return None
 
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
 
     _print_environment()
 
-    print("Troubles" if troubles else "No trouble.")
+    print("Problems" if troubles else "No problem was found.")
     for sentence in troubles:
         print(f"  - {sentence}")
     return 0 if status.available else 1
@@ -129,7 +129,7 @@ def _print_variables() -> None:
             print(f"      costs: {row.cost}")
 
 
-def _print_records(records: dict[str, RecordSize]) -> None:
+def _print_records(records: dict[RecordKind, RecordSize]) -> None:
     """Sizes of libaiupti's records: what this wheel was built for, and what the last sessions saw."""
     if not records:
         return

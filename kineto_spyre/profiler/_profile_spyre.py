@@ -37,6 +37,9 @@ def profile_spyre(
     with_modules: bool = False,
     experimental_config: _ExperimentalConfig | None = None,
     execution_trace_observer: _ITraceObserver | None = None,
+    acc_events: bool = False,
+    custom_trace_id_callback: Callable[[], str] | None = None,
+    post_processing_timeout_s: float | None = None,
     memory: bool = False,
     compile: bool = False,
     **kwargs: Any,
@@ -50,9 +53,8 @@ def profile_spyre(
     ---...Self SPYRE...
 
     Args:
-        activities: CPU and PrivateUse1 unless told.
-        schedule, on_trace_ready, record_shapes, profile_memory, with_stack, with_flops, with_modules,
-            experimental_config, execution_trace_observer: as torch.profiler.profile takes them.
+        activities: CPU and PrivateUse1 if None.
+        schedule: as `profile` takes it, and so the others down to post_processing_timeout_s.
         memory: adds counters of the memory that PyTorch holds on each device and of the scratchpad that kernels use;
             sets profile_memory.
         compile: adds the phases of torch.compile, with recompiles and graph breaks.
@@ -81,6 +83,9 @@ def profile_spyre(
         with_modules=with_modules,
         experimental_config=experimental_config,
         execution_trace_observer=execution_trace_observer,
+        acc_events=acc_events,
+        custom_trace_id_callback=custom_trace_id_callback,
+        post_processing_timeout_s=post_processing_timeout_s,
         layers=_layers.named(*(name for name, on in (("memory", memory), ("compile", compile)) if on)),
         **kwargs,
     )

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import dataclass, field, fields
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field
 
 from ..diagnostics import Diagnostic, is_complete, parse
+from ._details import Category, Details, InvalidReason
 from ._extension import extension
 from ._layers import diagnostics_within
-
-Category = Literal["kernel", "memcpy", "memset", "memory", "runtime", "driver", "prepare"]
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
 @dataclass(frozen=True)
 class DeviceClock:
-    """How a device's clock was brought onto the host's: host = device - (offset + drift * (device - reference)).
+    """How a device's clock relates to the host's: host = device - (offset + drift * (device - reference)).
 
     Attributes:
         applied: whether the device's times were corrected.
-        offset_ns: of the device's clock against the host's at the reference, in nanoseconds.
+        offset_ns: the device's clock less the host's at the reference, in nanoseconds.
         drift_ppm: how much faster the device's clock runs, in parts per million.
-        reference_ns: nanoseconds since the epoch, on the device's clock.
-        pairs: launches that were compared with their work.
-        earliest_ns: the least time from the begin of a launch to the begin of its work, before any correction.
-        uncertainty_ns: the true offset is at most this much lower; None if nothing bounds it.
-        reason: why the times were corrected or kept.
+        reference_ns: where the offset holds, in nanoseconds since the epoch on the device's clock.
+        pairs: how many launches were compared with their work.
+        earliest_ns: the least time from the begin of a launch to the begin of its work before any correction, in
+            nanoseconds.
+        reason: why the times were corrected or kept, as a sentence.
+        uncertainty_ns: the true offset is at most this much lower, in nanoseconds; None if nothing bounds it.
     """
 
     applied: bool
@@ -46,25 +44,25 @@ class Session:
 
     Attributes:
         captured: records in the trace, by category.
-        invalid: records that were found to be wrong, by reason.
+        invalid: records that were left out because they are wrong, by reason.
         dropped: records that were never recorded because there was no room.
         out_of_window: records of what happened before start or after stop.
-        overlaps: kernels that overlap on one stream, which a stream does not do: a fault of the data.
+        overlaps: kernels that begin before the one before them on their stream has ended: a fault of the data.
         complete: whether nothing is missing, as far as is known.
-        clock: by device, how its clock was brought onto the host's.
+        clock: how the clock of each device relates to the host's, by device.
         diagnostics: what went wrong, and what a reader of the trace must know.
-        details: all of the trace's metadata `kineto_spyre` (docs/reference/metadata.md).
+        details: all of the trace's metadata `kineto_spyre`.
     """
 
     captured: dict[Category, int]
-    invalid: dict[str, int]
+    invalid: dict[InvalidReason, int]
     dropped: int
     out_of_window: int
     overlaps: int
     complete: bool
     clock: dict[int, DeviceClock]
     diagnostics: list[Diagnostic]
-    details: dict[str, Json] = field(repr=False)
+    details: Details = field(repr=False)
 
     @property
     def warnings(self) -> list[str]:
@@ -72,7 +70,7 @@ class Session:
         return [found.sentence for found in self.diagnostics if found.severity != "note"]
 
     @property
-    def refused(self) -> dict[str, int]:
+    def refused(self) -> dict[InvalidReason, int]:
         """Deprecated: `invalid`."""
         _deprecated("refused", "invalid")
         return self.invalid
@@ -112,10 +110,9 @@ def last_session() -> Session | None:
     text: str = extension().last_session_json()
     if not text:
         return None
-    details = json.loads(text)
+    details: Details = json.loads(text)
     found = parse(details["diagnostics"])
-    found += diagnostics_within(details.get("window_begin_ns", 0), details.get("window_end_ns", 0))
-    known = {known.name for known in fields(DeviceClock)}
+    found += diagnostics_within(details["window_begin_ns"], details["window_end_ns"])
     return Session(
         captured=details["captured"],
         invalid=details["invalid"],
@@ -123,10 +120,7 @@ def last_session() -> Session | None:
         out_of_window=details["out_of_window"],
         overlaps=details["overlaps"],
         complete=is_complete(found),
-        clock={
-            int(device): DeviceClock(**{name: value for name, value in clock.items() if name in known})
-            for device, clock in details["clock"].items()
-        },
+        clock={int(device): DeviceClock(**clock) for device, clock in details["clock"].items()},
         diagnostics=found,
         details=details,
     )

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 from .. import _environment, _library, diagnostics
 from .._notices import SpyreProfilerError
+from ._details import RecordKind, RecordSize
 from ._extension import backend_name, minor, state
-
-
-class RecordSize(TypedDict):
-    """Bytes of libaiupti's records of one kind."""
-
-    built: int  # as this wheel was built
-    seen: int  # as the last session saw them; 0 before
 
 
 @dataclass(frozen=True)
@@ -23,15 +17,15 @@ class Status:
     """What is installed, what is registered, and what would be profiled.
 
     Attributes:
-        version: of kineto_spyre.
-        torch: the installed release.
-        built_for: the minor release of torch that this wheel serves.
-        backend: the name that PrivateUse1 was given; None while it has none.
+        version: the installed release of kineto-spyre.
+        torch: the installed release of PyTorch.
+        built_for: the minor release of PyTorch that this wheel serves.
+        backend: the name that PyTorch's PrivateUse1 device was given; None if it has none.
         factory: whose plugin is in force.
-        runtime: None while none was chosen.
+        runtime: what profiles record; None if no runtime was chosen.
         library: the path of the libaiupti that is open in this process; None before the first session.
-        sessions: profiling sessions so far.
-        records: sizes of libaiupti's records by kind.
+        sessions: how many profiling sessions this process has had.
+        records: sizes of libaiupti's records in bytes, by kind.
         environment: the variables that sessions read, with the values that they use.
         available: whether a profile with PrivateUse1 among its activities would show a Spyre.
         problems: a sentence for each problem, saying what to do.
@@ -45,7 +39,7 @@ class Status:
     runtime: Literal["aiupti", "emulated"] | None
     library: str | None
     sessions: int
-    records: dict[str, RecordSize]
+    records: dict[RecordKind, RecordSize]
     environment: dict[str, str]
     available: bool
     problems: list[str]

@@ -28,7 +28,7 @@ AddressSpace::AddressSpace(uint64_t bytes) : size_(bytes / model::kStickBytes * 
                    : mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
     throw std::runtime_error("no address space of " + std::to_string(bytes) + " bytes for a device's memory (" +
-                             (size_ == 0 ? "too small" : std::strerror(errno)) + "); ask for another memory_bytes");
+                             (size_ == 0 ? "too small" : std::strerror(errno)) + "); pass another memory_bytes");
   }
   base_ = static_cast<char*>(base);
   insert_free(0, size_);

@@ -47,7 +47,7 @@ using namespace kineto_spyre::emulator;
 const char* spyreGetLastErrorString(void) { return last_error().c_str(); }
 
 spyreError_t spyreInit(const spyreConfig_t* config) {
-  if (config == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreInit was given no configuration");
+  if (config == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreInit needs a configuration; the pointer is null");
   if (config->devices < 1 || config->devices > kMaxDevices) {
     return fail(SPYRE_ERROR_INVALID_VALUE, "an emulated machine has 1 to 8 devices; ", config->devices,
                 " were asked for");
@@ -93,7 +93,8 @@ spyreError_t spyreInit(const spyreConfig_t* config) {
 int32_t spyreIsInitialized(void) { return g_machine.load(std::memory_order_acquire) != nullptr; }
 
 spyreError_t spyreGetDeviceCount(int32_t* count) {
-  if (count == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreGetDeviceCount was given no place for the count");
+  if (count == nullptr)
+    return fail(SPYRE_ERROR_INVALID_VALUE, "spyreGetDeviceCount needs a pointer for the count; it is null");
   const Machine* machine = g_machine.load(std::memory_order_acquire);
   *count = machine == nullptr ? 0 : machine->config.devices;
   return SPYRE_SUCCESS;
@@ -119,7 +120,7 @@ spyreError_t spyreDeviceTime(int32_t device, uint64_t* device_ns) {
 spyreError_t spyreDeviceTimeAt(int32_t index, uint64_t host_ns, uint64_t* device_ns) {
   const auto [device, error] = find_device(index);
   if (error != SPYRE_SUCCESS) return error;
-  if (device_ns == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "there is no place for the device's time");
+  if (device_ns == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "the pointer for the device's time is null");
   *device_ns = device->clock().at(host_ns);
   return SPYRE_SUCCESS;
 }
@@ -127,7 +128,7 @@ spyreError_t spyreDeviceTimeAt(int32_t index, uint64_t host_ns, uint64_t* device
 spyreError_t spyreGetDeviceProperties(int32_t index, spyreDeviceProperties_t* properties) {
   const auto [device, error] = find_device(index);
   if (error != SPYRE_SUCCESS) return error;
-  if (properties == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "there is no place for the device's properties");
+  if (properties == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "the pointer for the device's properties is null");
   *properties = {};
   std::memcpy(properties->name, "AIU", sizeof("AIU"));
   properties->memory_total = device->memory.total();

@@ -7,7 +7,8 @@ using namespace kineto_spyre::emulator;
 spyreError_t spyreMalloc(int32_t index, uint64_t bytes, spyreStream_t stream_or_null, void** address) {
   const auto [device, stream, error] = find_stream(index, stream_or_null);
   if (error != SPYRE_SUCCESS) return error;
-  if (address == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreMalloc was given no place for the address");
+  if (address == nullptr)
+    return fail(SPYRE_ERROR_INVALID_VALUE, "spyreMalloc needs a pointer for the address; it is null");
   Call call(kMalloc);
   *address = device->memory.allocate(bytes);
   if (*address == nullptr) {
@@ -30,7 +31,7 @@ spyreError_t spyreFree(int32_t index, void* address) {
   const int64_t bytes = device->memory.release(address);
   if (bytes < 0) {
     return fail(SPYRE_ERROR_INVALID_VALUE, "nothing is allocated on device ", index, " at address ",
-                reinterpret_cast<uintptr_t>(address), ": it was freed before, or never given out");
+                reinterpret_cast<uintptr_t>(address), ": it was freed before, or never allocated");
   }
   if (call.traced()) {
     const auto size = static_cast<uint64_t>(bytes);

@@ -8,11 +8,12 @@ spyreError_t spyreStreamCreate(int32_t index, int32_t /*priority: all are equal*
   const auto [device, error] = find_device(index);
   if (error != SPYRE_SUCCESS) return error;
   if (device->lost()) return lost(*device);
-  if (stream == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreStreamCreate was given no place for the stream");
+  if (stream == nullptr)
+    return fail(SPYRE_ERROR_INVALID_VALUE, "spyreStreamCreate needs a pointer for the stream; it is null");
   *stream = device->create_stream();
   if (*stream == nullptr) {
-    return fail(SPYRE_ERROR_INVALID_VALUE, "device ", index, " has given out all of its ", kMaxStreams,
-                " streams; use one of them again");
+    return fail(SPYRE_ERROR_INVALID_VALUE, "device ", index, ": all ", kMaxStreams,
+                " streams are in use; use one of them again");
   }
   return SPYRE_SUCCESS;
 }
@@ -20,7 +21,8 @@ spyreError_t spyreStreamCreate(int32_t index, int32_t /*priority: all are equal*
 spyreError_t spyreStreamGet(int32_t index, uint32_t id, spyreStream_t* stream) {
   const auto [device, error] = find_device(index);
   if (error != SPYRE_SUCCESS) return error;
-  if (stream == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreStreamGet was given no place for the stream");
+  if (stream == nullptr)
+    return fail(SPYRE_ERROR_INVALID_VALUE, "spyreStreamGet needs a pointer for the stream; it is null");
   if (id < 1 || id > kMaxStreams) {
     return fail(SPYRE_ERROR_INVALID_VALUE, "a stream's id is from 1 to 1024; ", id, " is not");
   }
@@ -37,7 +39,7 @@ spyreError_t spyreStreamDestroy(spyreStream_t stream) {
 }
 
 spyreError_t spyreStreamGetId(spyreStream_t stream, uint32_t* id) {
-  if (id == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreStreamGetId was given no place for the id");
+  if (id == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreStreamGetId needs a pointer for the id; it is null");
   *id = stream == nullptr ? 1 : stream->id;
   return SPYRE_SUCCESS;
 }
@@ -57,7 +59,7 @@ spyreError_t spyreStreamSynchronize(int32_t index, spyreStream_t stream_or_null)
 spyreError_t spyreStreamWaitEvent(int32_t index, spyreStream_t stream_or_null, spyreEvent_t event) {
   const auto [device, stream, error] = find_stream(index, stream_or_null);
   if (error != SPYRE_SUCCESS) return error;
-  if (event == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreStreamWaitEvent was given no event");
+  if (event == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreStreamWaitEvent needs an event; it is null");
   if (const auto point = event->current()) device->wait_for(*stream, point);
   return SPYRE_SUCCESS;
 }

@@ -121,7 +121,8 @@ spyreError_t spyreMemset(int32_t index, void* dst, int32_t value, uint64_t bytes
 spyreError_t spyreLaunchKernel(int32_t index, spyreStream_t stream_or_null, const spyreKernel_t* kernel) {
   const auto [device, stream, error] = find_stream(index, stream_or_null);
   if (error != SPYRE_SUCCESS) return error;
-  if (kernel == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "spyreLaunchKernel was given no kernel");
+  if (kernel == nullptr)
+    return fail(SPYRE_ERROR_INVALID_VALUE, "spyreLaunchKernel needs a kernel; the pointer is null");
   if (kernel->count < 0 || kernel->flops < 0 || kernel->ns > int64_t{1'000'000'000'000'000}) {
     return fail(SPYRE_ERROR_INVALID_VALUE, "a kernel's count and flops are at least 0 and its ns at most 1e15; count ",
                 kernel->count, ", flops ", kernel->flops, ", ns ", kernel->ns, " were given");

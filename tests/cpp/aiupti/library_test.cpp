@@ -112,7 +112,7 @@ TEST_CASE("what can't be found names every path that was tried") {
   CHECK(contains(sentence, "/nowhere/libaiupti.so ("));
   CHECK(contains(sentence, "No such file"));
   CHECK(contains(sentence, "/dev/null ("));
-  CHECK(in_child([] { return open_all({}); }) == "no path");
+  CHECK(in_child([] { return open_all({}); }) == "no library was found to try");
 }
 
 TEST_CASE("a library that the process has already is the one that is used, whatever the folder that was named") {

@@ -89,4 +89,4 @@ def test_the_table_points_out_what_to_look_at(trace) -> None:
     remarks = {line.split()[0]: line for line in lines[2:]}
     assert remarks["spills"].endswith("spills once") and remarks["small"].endswith("more than half unused")
     assert not remarks["large"].endswith("unused") and "spills" not in remarks["large"]
-    assert table({"devices": []}) == "No kernel of the trace tells what it takes of the scratchpad."
+    assert table({"devices": []}) == "No kernel of this trace says how much of the scratchpad it uses."

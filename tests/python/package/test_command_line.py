@@ -56,13 +56,13 @@ def test_doctor_finds_no_spyre_and_says_what_to_do():
     assert done.returncode == 1
     assert "kineto_spyre's; traces show what happens on a Spyre" in done.stdout
     assert re.search(r"backend name +not set", done.stdout)
-    assert "kineto_spyre.emulator.enable()" in done.stdout.split("Troubles")[1]
+    assert "kineto_spyre.emulator.enable()" in done.stdout.split("Problems")[1]
 
 
 def test_doctor_with_an_emulated_spyre_has_no_trouble_and_shows_the_record_sizes():
     done = run("doctor", "--emulated")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "No trouble." in done.stdout
+    assert "No problem was found." in done.stdout
     assert record_sizes(done.stdout)["compute"] == ["232", "232"]
 
 

@@ -67,7 +67,7 @@ def test_records_of_another_layout_are_not_guessed_at(run_python, tmp_path, seco
     run_python(PROGRAM, str(tmp_path / "trace.json"), env={"PYTHONPATH": str(second_build)})
     trace = json.loads((tmp_path / "trace.json").read_text())
     session = trace["kineto_spyre"]
-    assert session["versions"]["libaiupti header"] == "SDK"
+    assert session["versions"]["libaiupti_header"] == "SDK"
     assert session["records_read"] == 0
     assert not [e for e in trace["traceEvents"] if e.get("cat") in ("kernel", "gpu_memcpy", "privateuse1_runtime")]
     said = " ".join(found.sentence for found in diagnostics.parse(session["diagnostics"]))
