@@ -23,7 +23,7 @@ export PYTHONSAFEPATH := 1
 SOURCES := $(shell find csrc kineto_spyre tools -type f ! -name '*.pyc' ! -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml README.md LICENSE
 
-.PHONY: demo screenshot apt test test-cpp test-python test-sanitizers test-cross fuzz lint docs bench clean
+.PHONY: demo screenshot screenshots apt test test-cpp test-python test-sanitizers test-cross fuzz lint docs bench clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -34,6 +34,12 @@ screenshot: $(VENV)/test.stamp
 	rm -rf build/screenshot
 	$(BIN)/kineto-spyre demo --out build/screenshot/demo
 	$(BIN)/python tools/screenshot.py build/screenshot/demo docs/images/demo_tensorboard.png
+
+# The pictures of docs/viewers, in the same way; XProf's needs the package xprof.
+screenshots: $(VENV)/test.stamp
+	rm -rf build/screenshot
+	$(BIN)/kineto-spyre demo --out build/screenshot/demo
+	$(BIN)/python tools/screenshots.py build/screenshot/demo docs/images/viewers
 
 test: test-cpp test-python
 

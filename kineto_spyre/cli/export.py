@@ -21,7 +21,7 @@ DESCRIPTION = (
     "broken and only what comes before that place was written; 2 the usage was wrong, the file exists, or the trace "
     "can't be read."
 )
-_KINDS = {"perfetto": ".pftrace", "parquet": ".parquet", "cuda_names": ".cuda.json"}
+_KINDS = {"perfetto": ".pftrace", "parquet": ".parquet", "cuda_names": ".cuda.json", "xplane": ".xplane.pb"}
 _ENDINGS = (".gz", ".json", ".trace", ".pt")  # of x.pt.trace.json.gz, x is left
 
 
@@ -34,6 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kind.add_argument(
         "--parquet", dest="kind", action="store_const", const="parquet", help="a directory of Parquet files (.parquet)"
     )
+    kind.add_argument(
+        "--xplane", dest="kind", action="store_const", const="xplane",
+        help="XProf's protobuf (.xplane.pb, in plugins/profile beside the trace, where TensorBoard looks for it)",
+    )  # fmt: skip
     kind.add_argument(
         "--cuda-names", dest="kind", action="store_const", const="cuda_names",
         help="JSON in which the runtime's calls have CUDA's names (.cuda.json, .cuda.json.gz)",
@@ -52,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     if trouble:
         return _say(trouble, 2)
     export: Callable[[str, pathlib.Path, bool], str | None]
-    export = {"perfetto": _perfetto, "parquet": _parquet, "cuda_names": _cuda_names}[options.kind]
+    export = {"perfetto": _perfetto, "parquet": _parquet, "cuda_names": _cuda_names, "xplane": _xplane}[options.kind]
     try:
         problem = export(options.trace, output, options.force)
     except Unreadable as error:
@@ -76,12 +80,17 @@ def _say(sentence: str, code: int) -> int:
 
 
 def _beside(trace: str, kind: str) -> pathlib.Path:
-    """x.pt.trace.json.gz -> x.pftrace and the like; gzip stays gzip where it is JSON again."""
+    """x.pt.trace.json.gz -> x.pftrace and the like; gzip stays gzip where it is JSON again.
+
+    XProf finds a file only in plugins/profile/RUN/ of TensorBoard's log directory.
+    """
     path = pathlib.Path(os.path.abspath(trace))
     packed = path.name.endswith(".gz")
     name = path.name
     for ending in _ENDINGS:
         name = name.removesuffix(ending) or name
+    if kind == "xplane":
+        return path.parent / "plugins" / "profile" / name / (name + _KINDS[kind])
     return path.with_name(name + _KINDS[kind] + (".gz" if packed and kind == "cuda_names" else ""))
 
 
@@ -131,6 +140,19 @@ def _perfetto(trace: str, output: pathlib.Path, force: bool) -> str | None:
         if count:
             why = "a negative time or duration" if "slice" in one else "no slice, or no other end"
             print(f"kineto-spyre export: {count:,} {one if count == 1 else many} {why}; left out.", file=sys.stderr)
+    return whole.problem
+
+
+def _xplane(trace: str, output: pathlib.Path, force: bool) -> str | None:
+    from ..traces import xplane
+
+    whole = _read(trace)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with new_file(output, force) as out:
+        left_out = xplane.write(whole, out)
+    if left_out:
+        what = "1 slice has" if left_out == 1 else f"{left_out:,} slices have"
+        print(f"kineto-spyre export: {what} a negative time or duration; left out.", file=sys.stderr)
     return whole.problem
 
 

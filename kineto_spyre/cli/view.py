@@ -18,6 +18,7 @@ DESCRIPTION = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE", help="a trace: Chrome JSON, plain or gzip, or .pftrace")
     parser.add_argument("--port", type=port, default=0, help="listen on this port (default: a free one)")
+    parser.add_argument("--tracks", action="store_true", help="pin the device's tracks at the top")
     parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
 
 
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     if trouble := _no_trace(options.trace):
         return _say(f"{named} {trouble}")
     try:
-        server = Server(options.trace, options.port)
+        server = Server(options.trace, options.port, tracks=options.tracks)
     except OSError as error:
         return _say(f"port {options.port} can't be used ({error.strerror or error}); choose another with --port.")
     with server:

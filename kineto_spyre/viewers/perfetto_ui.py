@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import http.server
 import importlib.util
+import json
 import os
 import pathlib
 import posixpath
@@ -24,6 +25,7 @@ from typing import Any, BinaryIO
 from kineto_spyre._notices import SpyreProfilerError
 
 _PIECE = 1 << 20
+_DEVICE_TRACKS = r"^(stream \d|Memcpy|Memset)"
 # What http.server's guess, which follows the system's tables, may lack or have wrong.
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -59,19 +61,27 @@ class Server(http.server.ThreadingHTTPServer):
 
     daemon_threads = True  # a browser that still reads doesn't hold up Ctrl-C
 
-    def __init__(self, trace: str | os.PathLike[str], port: int = 0, ui: pathlib.Path | None = None) -> None:
+    def __init__(
+        self,
+        trace: str | os.PathLike[str],
+        port: int = 0,
+        ui: pathlib.Path | None = None,
+        tracks: bool = False,
+    ) -> None:
         """Starts to listen; `serve_forever` answers.
 
         Args:
             trace: any file that the UI reads: Chrome JSON, plain or gzip, or .pftrace.
             port: 0 has the system choose one that is free.
             ui: the UI's folder, in place of the package's.
+            tracks: have the UI pin the device's tracks at the top.
 
         Raises:
             SpyreProfilerError: the UI is not installed.
             OSError: the trace can't be read, or the port is taken.
         """
         self.trace = pathlib.Path(trace)
+        self.tracks = tracks
         with open(self.trace, "rb"):
             pass
         self.ui = (ui_folder() if ui is None else ui).resolve()
@@ -83,7 +93,10 @@ class Server(http.server.ThreadingHTTPServer):
     def address(self) -> str:
         """The UI with the trace in it."""
         trace = f"http://{self.host}/{self.token}/trace/{urllib.parse.quote(self.trace.name)}"
-        return f"http://{self.host}/{self.token}/#!/?url={urllib.parse.quote(trace, safe='')}"
+        asked = {"url": trace}
+        if self.tracks:
+            asked["startupCommands"] = json.dumps([{"id": "dev.perfetto.PinTracksByRegex", "args": [_DEVICE_TRACKS]}])
+        return f"http://{self.host}/{self.token}/#!/?{urllib.parse.urlencode(asked, quote_via=urllib.parse.quote)}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away is no error to tell of."""
