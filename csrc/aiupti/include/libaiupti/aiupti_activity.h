@@ -24,7 +24,7 @@ typedef enum {
   AIUPTI_SUCCESS = 0,
   AIUPTI_ERROR_INVALID_PARAMETER = 1,
   AIUPTI_ERROR_INVALID_KIND = 2,
-  AIUPTI_ERROR_MAX_LIMIT_REACHED = 3,  // no further record in this buffer: how a walk ends
+  AIUPTI_ERROR_MAX_LIMIT_REACHED = 3,  // no further record in this buffer: how an iteration ends
   AIUPTI_ERROR_NOT_INITIALIZED = 4,
   AIUPTI_ERROR_UNKNOWN = 999,
 } AIUpti_ResultTypes;
@@ -203,9 +203,9 @@ AIUpti_ResultTypes aiuptiActivityRegisterCallbacks(AIUpti_BuffersCallbackRequest
                                                    AIUpti_BuffersCallbackCompleteFunc complete);
 AIUpti_ResultTypes aiuptiActivityEnable(AIUpti_ActivityKind kind);
 AIUpti_ResultTypes aiuptiActivityDisable(AIUpti_ActivityKind kind);
-// Sets *record to the record after *record, or to the first one when the walk of this buffer begins. The library keeps
-// the place of a walk in state of its own, per buffer, and clears it only when the walk has come to its end: the first
-// result that is not AIUPTI_SUCCESS.
+// Sets *record to the record after *record, or to the first one when the iteration over this buffer begins. The library
+// keeps the place of an iteration in state of its own, per buffer, and clears it only when it has come to its end: the
+// first result that is not AIUPTI_SUCCESS.
 AIUpti_ResultTypes aiuptiActivityGetNextRecord(uint8_t* buffer, size_t validSize, AIUpti_Activity** record);
 AIUpti_ResultTypes aiuptiActivityGetNumDroppedRecords(size_t* dropped);
 AIUpti_ResultTypes aiuptiFlushAllActivities();
