@@ -9,9 +9,12 @@
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 #endif
 
+#include <charconv>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "device/alias_on_device.h"
@@ -76,6 +79,26 @@ uint64_t host_ns() {  // the clock of the runtime's records
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
 }
 
+constexpr uint32_t kStagedThroughTheHost = 1;  // the one algorithm of the emulated card
+
+// A group's name as a number: torch.distributed numbers its groups and calls them by these numbers; another name's
+// hash.
+uint32_t number_of(const std::string& name) {
+  uint32_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error == std::errc() && end == name.data() + name.size() && !name.empty()) return number;
+  return static_cast<uint32_t>(std::hash<std::string>{}(name));
+}
+
+// While it lives, what this thread submits belongs to a collective.
+class CollectiveScope {
+ public:
+  explicit CollectiveScope(const spyreCollective_t& collective) { spyreSetCollective(&collective); }
+  ~CollectiveScope() { spyreSetCollective(nullptr); }
+  CollectiveScope(const CollectiveScope&) = delete;
+  CollectiveScope& operator=(const CollectiveScope&) = delete;
+};
+
 class CollectiveKernel final : public c10::OperatorKernel {
  public:
   explicit CollectiveKernel(const Collective& what) : what_(what) {}
@@ -91,14 +114,19 @@ class CollectiveKernel final : public c10::OperatorKernel {
         return alias_on_device(c10::kCPU, t);
       });
     }
-    if (const auto group = op.schema().argumentIndexWithName("process_group"))
-      serve_cpu(*given[static_cast<size_t>(*group)].toCustomClass<c10d::ProcessGroup>());
+    uint32_t number = 0;
+    if (const auto place = op.schema().argumentIndexWithName("process_group")) {
+      const auto group = given[static_cast<size_t>(*place)].toCustomClass<c10d::ProcessGroup>();
+      serve_cpu(*group);
+      number = number_of(group->getGroupName());
+    }
+    const uint64_t bytes = bytes_of(given, what_.reads >= 0 ? what_.reads : what_.writes);
+    const CollectiveScope scope({number, kStagedThroughTheHost, bytes});
     stage(device, given, what_.reads, SPYRE_MEMCPY_DTOH, kReadBack, /*wait=*/true);
     const uint64_t begin = host_ns();
     c10::Dispatcher::singleton().redispatchBoxed(op, c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     if (what_.waits) stack->back().toCustomClass<c10d::Work>()->wait();
-    check(spyreRecordApi(what_.id, begin, host_ns(), bytes_of(given, what_.reads >= 0 ? what_.reads : what_.writes)),
-          "recording a collective");
+    check(spyreRecordApi(what_.id, begin, host_ns(), bytes), "recording a collective");
     stage(device, given, what_.writes, SPYRE_MEMCPY_HTOD, kWrite, /*wait=*/false);
     if (op.schema().returns().size() > 1) (*stack)[base] = given[0];  // it returns the tensors that it was given
   }

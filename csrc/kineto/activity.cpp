@@ -6,6 +6,7 @@
 #include <new>
 
 #include "aiupti/cbid.h"
+#include "aiupti/collective.h"
 #include "trace/text.h"
 
 namespace kineto_spyre::kineto {
@@ -183,11 +184,24 @@ void add_cycles(JsonObject& json, const R& record, const Event& event) {
   if (const auto stamps = aiupti::cycles(record, size)) json.numbers("cycles_ts", *stamps);
 }
 
+// As the records' own fields are called.
+template <class R>
+void add_collective(JsonObject& json, const R& record, const Event& event) {
+  size_t size = event.has(Event::kShort) ? aiupti::kLeastSize<R> : sizeof(R);
+  if (event.has(Event::kTail)) size += sizeof(aiupti::CollectiveTail);
+  const auto found = aiupti::collective(record, size);
+  if (!found) return;
+  json.number("coll_group", uint64_t{found->group});
+  json.number("coll_algo", uint64_t{found->algorithm});
+  json.number("coll_bytes", found->bytes);
+}
+
 void add_record(JsonObject& json, const AIUpti_ActivityCompute& record, const Event& event) {
   if (const auto queued = aiupti::queued(record)) json.number("queued", *queued);
   if (const auto submitted = aiupti::submitted(record)) json.number("submitted", *submitted);
   if (const auto memory = aiupti::local_memory_total(record)) json.number("local memory total", *memory);
   add_cycles(json, record, event);
+  add_collective(json, record, event);
   // A copy that the runtime records as compute work keeps what it was called.
   if (event.category == Category::kMemcpy) json.text("name", aiupti::name(record));
   if (const auto key = trace::provenance_key(aiupti::name(record)); !key.empty()) json.text("provenance_key", key);
@@ -198,6 +212,7 @@ void add_record(JsonObject& json, const AIUpti_ActivityMemcpy& record, const Eve
   add_bytes(json, record);
   json.number("memory operation id", static_cast<uint64_t>(record.copy_kind));
   add_cycles(json, record, event);
+  add_collective(json, record, event);
 }
 
 void add_record(JsonObject& json, const AIUpti_ActivityMemset& record, const Event&) { add_bytes(json, record); }

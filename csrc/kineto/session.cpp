@@ -251,7 +251,7 @@ void Session::make() {
     if (!recorded) return;
     arena->capture_result = std::move(capture_result_);
     const capture::CaptureResult& result = arena->capture_result;
-    options_.waits_tell_target = library_->emulated;
+    options_.emulated = library_->emulated;
     making_.emplace(trace::Input{result.buffers(), result.threads(), library_->next_record}, options_, arena.get(),
                     &arena->trace);
   });

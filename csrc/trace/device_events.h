@@ -25,6 +25,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "aiupti/collective.h"
 #include "trace/launch_joiner.h"
 
 namespace kineto_spyre::trace {
@@ -37,7 +38,7 @@ class DeviceEvents {
   DeviceEvents(const Options& options, LaunchJoiner* joiner, Tracks* tracks, ClockEvidence* evidence);
 
   template <class R, aiupti::Kind kind>
-  void add(Event& event, AIUpti_Activity* record, bool is_short);
+  void add(Event& event, AIUpti_Activity* record, size_t size);
   void place_pending();
   void place_again(EventStore& events);
   // After all: adds what placing counted.
@@ -119,11 +120,15 @@ Category DeviceEvents::category_of(const R& record) {
 }
 
 template <class R, aiupti::Kind kind>
-void DeviceEvents::add(Event& event, AIUpti_Activity* record, bool is_short) {
+void DeviceEvents::add(Event& event, AIUpti_Activity* record, size_t size) {
   const R& typed = *aiupti::as<R>(record);
   event.record = record;
   event.category = category_of(typed);
-  event.flags = is_short ? Event::kShort : Event::kNone;
+  event.flags = Event::kNone;
+  if (size != sizeof(R)) [[unlikely]] {
+    if (size < sizeof(R)) event.set(Event::kShort);
+    if (options_.emulated && aiupti::has_collective_tail(typed, size)) event.set(Event::kTail);
+  }
   const uint64_t correlation = aiupti::correlation_id(typed);
   Launch* launch = correlation != 0 ? joiner_.table().find(correlation) : nullptr;
   if (launch == nullptr && correlation != 0) [[unlikely]]
@@ -160,7 +165,7 @@ void DeviceEvents::place(Event& event, const R& record, Launch* launch) {
   const auto start = static_cast<int64_t>(aiupti::start(record));
   const auto end = static_cast<int64_t>(aiupti::end(record));
   const uint64_t correlation = aiupti::correlation_id(record);
-  event.flags = static_cast<Event::Flag>(Event::kCorrelated | (event.flags & Event::kShort));
+  event.flags = static_cast<Event::Flag>(Event::kCorrelated | (event.flags & (Event::kShort | Event::kTail)));
   event.link = 0;
   event.id = correlation != 0 ? joiner_.id_of(correlation) : kIdBase + 1 + CorrelationTable::kNumbers + unnumbered_++;
   if (launch != nullptr) [[likely]]

@@ -47,6 +47,7 @@ struct Event {
     kCorrelated = 4,  // stands for its correlation id: all device work, and one host call an id
     kLong = 8,        // a kernel over kLongKernelNs
     kEarly = 16,      // device work that still starts before its launch
+    kTail = 64,       // behind the record lies the collective that it belongs to (aiupti::CollectiveTail)
     kShort = 32,      // the record is shorter than this build's: it has only the fields that every release has
   };
   AIUpti_Activity* record;

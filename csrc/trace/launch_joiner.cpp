@@ -96,7 +96,7 @@ void LaunchJoiner::exclude(Event& event, InvalidReason reason) {
 
 void LaunchJoiner::add_wait(const AIUpti_ActivityAPI& call, int64_t start, uint32_t tid) {
   Wait wait{start, static_cast<int64_t>(aiupti::end(call)), launched_last(), tid, -1, 0};
-  if (const auto target = options_.waits_tell_target ? aiupti::wait_target(call) : std::nullopt) {
+  if (const auto target = options_.emulated ? aiupti::wait_target(call) : std::nullopt) {
     wait.device = static_cast<int32_t>(target->device);
     wait.stream = target->stream;
   }

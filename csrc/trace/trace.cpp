@@ -72,7 +72,7 @@ class Passes {
     if constexpr (std::is_same_v<R, AIUpti_ActivityAPI>) {
       joiner_.join<kind>(event, record);
     } else {
-      device_events_.add<R, kind>(event, record, size < sizeof(R));
+      device_events_.add<R, kind>(event, record, size);
     }
   }
 

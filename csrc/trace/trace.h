@@ -68,8 +68,9 @@ struct Options {
   int64_t window_end = 0;
   uint32_t process_id = 0;
   bool align_clocks = true;
-  bool waits_tell_target =
-      false;  // the data of a wait says for which device and stream, as aiupti::wait_target() reads it
+  // The records are the emulated library's: what only it is known to write is read, too (aiupti::wait_target(),
+  // aiupti::CollectiveTail).
+  bool emulated = false;
   // What of it the user asked for; the rest is only joined with. Preparations only on request.
   std::array<bool, kCategories> wanted = {true, true, true, true, true, true, false};
 

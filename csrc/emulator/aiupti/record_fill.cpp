@@ -138,6 +138,10 @@ void reorder_fields(AIUpti_ActivityAPI* record) {
   std::memcpy(static_cast<void*>(record), &other, sizeof(other));
 }
 
+CollectiveTail collective_of(const DeviceWork& work) {
+  return {work.correlation, work.collective.group, work.collective.algorithm, work.collective.bytes};
+}
+
 void fill_attributes(char* text, const HostCall& call) {
   std::memset(text, 0, kAttributesBytes);
   std::snprintf(text, kAttributesBytes, "call %u", call.correlation);

@@ -33,6 +33,16 @@ uint64_t part_ns(const DeviceWork& work, uint8_t operation_kind);
 // The fields of a call's record in another order, as another release might have them; of the same size.
 void reorder_fields(AIUpti_ActivityAPI* record);
 
+// What newer releases append to records of work: the collective that it belongs to. As libaiupti/aiupti_activity.h has
+// it with LIBAIUPTI_NEWER_RELEASE.
+struct CollectiveTail {
+  uint32_t call;  // the correlation id
+  uint32_t coll_group;
+  uint32_t coll_algo;
+  uint64_t coll_bytes;
+};
+CollectiveTail collective_of(const DeviceWork& work);
+
 inline constexpr size_t kAttributesBytes = 256;
 // The text behind a call's record in releases that have it: kAttributesBytes, NUL-terminated.
 void fill_attributes(char* text, const HostCall& call);

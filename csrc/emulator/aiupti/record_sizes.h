@@ -26,7 +26,7 @@ inline size_t size_of(uint8_t kind, Shape shape) {
       return sizeof(AIUpti_ActivityMemory);
     case AIUPTI_ACTIVITY_KIND_MEMCPY:
     case AIUPTI_ACTIVITY_KIND_MEMCPY2:
-      return sizeof(AIUpti_ActivityMemcpy);
+      return longer(sizeof(AIUpti_ActivityMemcpy), shape.copy_extra);
     case AIUPTI_ACTIVITY_KIND_RUNTIME:
     case AIUPTI_ACTIVITY_KIND_DRIVER:
       return longer(sizeof(AIUpti_ActivityAPI), shape.call_extra);

@@ -19,7 +19,9 @@ constexpr uint8_t kBeyondByte = 0x5A;  // what longer compute records end with
 constexpr size_t kMostExtra = 1024;
 
 Shape shape_of(const Faults& faults) {
-  return {static_cast<int16_t>(faults.size), static_cast<int16_t>(faults.attributes ? kAttributesBytes : 0)};
+  const auto tail = static_cast<int16_t>(faults.collectives ? sizeof(CollectiveTail) : 0);
+  return {static_cast<int16_t>(faults.size + tail), tail,
+          static_cast<int16_t>(faults.attributes ? kAttributesBytes : 0)};
 }
 
 template <typename Fill>
@@ -86,6 +88,13 @@ void write_faulty(uint8_t* record, size_t bytes, Shape shape, Faults& faults) {
   }
 }
 
+// Behind a record of this build's size.
+void append_collective(uint8_t* end, const DeviceWork& work, const Faults& faults) {
+  if (!faults.collectives) return;
+  const CollectiveTail tail = collective_of(work);
+  std::memcpy(end, &tail, sizeof(tail));
+}
+
 template <typename Record>
 void spoil_times(Record* record, Faults& faults) {
   if (faults.zero_start.hit()) record->start = 0;
@@ -99,6 +108,7 @@ void write_faulty_kernel(const DeviceWork& work, const Piece& piece, Shape shape
     std::memset(bytes, kBeyondByte, sizeof(bytes));
     auto* const record = new (bytes) AIUpti_ActivityCompute{};
     fill_compute(record, work, piece);
+    append_collective(bytes + sizeof(AIUpti_ActivityCompute), work, faults);
     return record;
   };
   if (faults.prepare) {
@@ -129,10 +139,12 @@ void write_faulty_piece(const DeviceWork& work, AIUpti_ActivityKind kind, const 
       write_faulty_kernel(work, piece, shape, faults);
       break;
     case WorkKind::kCopy: {
-      AIUpti_ActivityMemcpy copy{};
-      fill_memcpy(&copy, kind, work, piece);
-      spoil_times(&copy, faults);
-      write_faulty(reinterpret_cast<uint8_t*>(&copy), sizeof(copy), shape, faults);
+      alignas(8) uint8_t bytes[sizeof(AIUpti_ActivityMemcpy) + sizeof(CollectiveTail)]{};
+      auto* const copy = new (bytes) AIUpti_ActivityMemcpy{};
+      fill_memcpy(copy, kind, work, piece);
+      append_collective(bytes + sizeof(AIUpti_ActivityMemcpy), work, faults);
+      spoil_times(copy, faults);
+      write_faulty(bytes, size_of(static_cast<uint8_t>(kind), shape), shape, faults);
       break;
     }
     case WorkKind::kFill: {

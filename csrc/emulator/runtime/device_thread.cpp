@@ -223,6 +223,7 @@ void Device::hand_out(const std::vector<Item>& batch, const spyreStream_st& stre
         .cycle_period = cycles_of(period),
         .phases = item.work == WorkKind::kKernel ? model::phases_of(item.duration_ns, item.cost) : model::Phases{},
         .reversed = reversed,
+        .collective = item.collective,
         .clock = clock(),
     };
     tracer->device_work(work);

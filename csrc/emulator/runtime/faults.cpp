@@ -253,6 +253,7 @@ constexpr Key kKeys[] = {
     flag<&Faults::api_field_order>("api_field_order"),
     flag<&Faults::attributes>("attributes"),
     {"short_compute", [](Reader& r) { return r.short_compute(); }, true},
+    flag<&Faults::collectives>("collectives"),
     flag<&Faults::dmi_dmo>("dmi_dmo"),
     flag<&Faults::prepare>("prepare"),
     {"device_lost", [](Reader& r) { return r.after(r.faults.device_lost, 0); }},

@@ -100,6 +100,7 @@ struct Item {
   void* destination = nullptr;  // copies and fills that are done on the device's thread
   const void* source = nullptr;
   int value = 0;
+  spyreCollective_t collective{};           // that it belongs to; all zero: to none
   std::shared_ptr<Point>* point = nullptr;  // markers and waits; of the queue that holds the item
   char name[128];                           // set if traced
 

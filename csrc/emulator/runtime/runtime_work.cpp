@@ -7,11 +7,14 @@
 namespace kineto_spyre::emulator {
 namespace {
 
+constinit thread_local spyreCollective_t t_collective{};  // that what the thread submits belongs to
+
 spyreError_t submit(Device& device, spyreStream_st& stream, Call& call, Item& item, bool modelled, uint64_t data,
                     bool blocking) {
   item.traced = call.traced();
   item.correlation = call.correlation;
   item.queued_ns = call.begin_ns;
+  if (item.traced) item.collective = t_collective;
   std::shared_ptr<Point> end;
   SubmitResult result;
   while ((result = device.submit(stream, item, modelled, blocking ? &end : nullptr)) == SubmitResult::kFull) {
@@ -150,4 +153,9 @@ spyreError_t spyreLaunchKernel(int32_t index, spyreStream_t stream_or_null, cons
   }
   if (call.traced()) item.set_name(kernel->name == nullptr ? "unnamed" : kernel->name);
   return submit(*device, *stream, call, item, modelled, item.count, false);
+}
+
+spyreError_t spyreSetCollective(const spyreCollective_t* collective) {
+  t_collective = collective != nullptr ? *collective : spyreCollective_t{};
+  return SPYRE_SUCCESS;
 }

@@ -232,6 +232,44 @@ TEST_CASE("fault short_compute: compute records end before the cycle stamps") {
   REQUIRE(distance(kernels[0], kernels[1]) == offsetof(AIUpti_ActivityCompute, cycles_ts1));
 }
 
+TEST_CASE("fault collectives: kernels and copies name the collective that they belong to") {
+  machine(1);
+  Faults faults("collectives");
+  Client client;
+  const spyreCollective_t collective{7, 2, 4096};
+  OK(spyreSetCollective(&collective));
+  launch("within", 1000);
+  OK(spyreMemcpy(0, nullptr, nullptr, 512, SPYRE_MEMCPY_DTOH, nullptr, SPYRE_ASYNC));
+  OK(spyreSetCollective(nullptr));
+  launch("outside", 1000);
+  client.collect();
+  REQUIRE(client.read_errors().empty());
+  const auto tail = [](const auto* record, size_t bytes) {
+    std::array<uint32_t, 6> words;
+    std::memcpy(words.data(), reinterpret_cast<const char*>(record) + bytes, sizeof(words));
+    return words;
+  };
+  const auto kernels = records_of(client, AIUPTI_ACTIVITY_KIND_CMPT);
+  const auto copies = records_of(client, AIUPTI_ACTIVITY_KIND_MEMCPY);
+  REQUIRE(kernels.size() == 2);
+  REQUIRE(copies.size() == 1);
+  const auto check = [&](const auto* record, size_t bytes, uint32_t id, std::array<uint32_t, 3> expected) {
+    const auto words = tail(record, bytes);
+    CHECK(words[0] == id);
+    CHECK(words[1] == expected[0]);
+    CHECK(words[2] == expected[1]);
+    uint64_t whole = 0;
+    std::memcpy(&whole, &words[4], sizeof(whole));
+    CHECK(whole == expected[2]);
+  };
+  const auto* within = reinterpret_cast<const AIUpti_ActivityCompute*>(kernels[0]);
+  const auto* copy = reinterpret_cast<const AIUpti_ActivityMemcpy*>(copies[0]);
+  const auto* outside = reinterpret_cast<const AIUpti_ActivityCompute*>(kernels[1]);
+  check(within, sizeof(*within), within->correlation_id, {7, 2, 4096});
+  check(copy, sizeof(*copy), copy->correlation_id, {7, 2, 4096});
+  check(outside, sizeof(*outside), outside->correlation_id, {0, 0, 0});
+}
+
 TEST_CASE("fault dmi_dmo: a kernel's parts lie one behind the other and last as long as the kernel") {
   machine(1);
   Faults faults("dmi_dmo");

@@ -95,7 +95,7 @@ class Session {
     options.window_begin = kNow;
     options.window_end = kNow + 10 * kSecond;
     options.process_id = kProcess;
-    options.waits_tell_target = true;
+    options.emulated = true;
   }
   ~Session() {
     for (auto& memory : memory_) {

@@ -9,6 +9,7 @@ namespace kineto_spyre::emulator {
 
 struct Shape {
   int16_t compute_extra = 0;
+  int16_t copy_extra = 0;
   int16_t call_extra = 0;
   bool operator==(const Shape&) const = default;
 };

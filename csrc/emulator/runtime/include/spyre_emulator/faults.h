@@ -42,6 +42,7 @@
 //   api_field_order=1            records of host calls have their fields in another order, and the same size
 //   attributes=1                 records of host calls are 256 bytes longer: a text follows
 //   short_compute=1              compute records without the cycle stamps: the same as size=-40
+//   collectives=1                compute and copy records are 24 bytes longer: the collective that they belong to
 //   dmi_dmo=1                    each kernel in up to three compute records: DMI, EXECUTE, DMO
 //   prepare=1                    compute records with operation kind PREPARE as well, before those of the execution
 // Devices
@@ -133,7 +134,7 @@ struct Faults {
   int32_t end_code = 0;       // 0: the usual one
   uint64_t buffer_limit = 0;  // 0: none
   bool null_thread_ids = false, api_field_order = false, attributes = false;
-  bool prepare = false, dmi_dmo = false;
+  bool prepare = false, dmi_dmo = false, collectives = false;
   const Faults* before = nullptr;  // those that were in force earlier
 };
 

@@ -127,6 +127,15 @@ SPYRE_API spyreError_t spyreLaunchKernel(int32_t device, spyreStream_t stream, c
 // with the calling thread, from begin_ns to end_ns (host clock, ns since the epoch).
 SPYRE_API spyreError_t spyreRecordApi(uint32_t cbid, uint64_t begin_ns, uint64_t end_ns, uint64_t data);
 
+// A collective that work belongs to. What its algorithms' numbers mean is the caller's affair.
+typedef struct {
+  uint32_t group;  // number of the group of ranks
+  uint32_t algorithm;
+  uint64_t bytes;  // that this rank contributes
+} spyreCollective_t;
+// Kernels and copies that the calling thread submits from now on belong to it; null: to none.
+SPYRE_API spyreError_t spyreSetCollective(const spyreCollective_t* collective);
+
 // Faults on demand: a comma-separated list of key=value (spyre_emulator/faults.h says which); null or "" clears them.
 // SPYRE_ERROR_INVALID_VALUE, with a sentence naming the key or value, for what it can't read.
 SPYRE_API spyreError_t spyreSetFaults(const char* specification);

@@ -60,7 +60,8 @@ struct DeviceWork {
   uint64_t cycles;        // cycle counter at start_ns
   uint64_t cycle_period;  // counted from one start to the next
   model::Phases phases;
-  bool reversed;  // a fault: last piece first
+  bool reversed;                 // a fault: last piece first
+  spyreCollective_t collective;  // that it belongs to; all zero: to none
   DeviceClock clock;
 };
 
