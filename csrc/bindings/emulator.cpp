@@ -7,7 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "power.h"
 #include "spyre_emulator/cost_model.h"
+#include "spyre_emulator/power_model.h"
 #include "spyre_emulator/runtime.h"
 
 namespace py = pybind11;
@@ -70,7 +72,7 @@ void run_python(void* argument) {
 }
 
 void launch(int32_t device, uint32_t stream, const std::string& name, int64_t ns, int32_t count, double flops,
-            uint64_t bytes_read, uint64_t bytes_written, int dtype, const py::object& work) {
+            uint64_t bytes_read, uint64_t bytes_written, int dtype, double watts, const py::object& work) {
   spyreKernel_t kernel{};
   kernel.name = name.c_str();
   kernel.ns = ns;
@@ -79,6 +81,7 @@ void launch(int32_t device, uint32_t stream, const std::string& name, int64_t ns
   kernel.bytes_written = bytes_written;
   kernel.dtype = static_cast<spyreDtype_t>(dtype);
   kernel.measured_ns = -1;
+  kernel.watts = watts;
   kernel.count = count;
   if (!work.is_none()) {
     kernel.work = run_python;
@@ -101,11 +104,16 @@ std::string describe_model() {
       "its arithmetic (at the peak rate of its dtype, on the cores that its output's sticks divide over) and its\n"
       "traffic with device memory, plus a little for each tile beyond the first that fits the scratchpads.\n"
       "It is not a measurement of a card.\n\n";
-  for (const auto& number : kineto_spyre::emulator::model::kNumbers) {
-    char line[256];
-    std::snprintf(line, sizeof(line), "%-52s %12.6g %-7s %s\n", number.name, number.value, number.unit, number.source);
-    text += line;
-  }
+  const auto add = [&](const auto& numbers) {
+    for (const auto& number : numbers) {
+      char line[256];
+      std::snprintf(line, sizeof(line), "%-52s %12.6g %-7s %s\n", number.name, number.value, number.unit,
+                    number.source);
+      text += line;
+    }
+  };
+  add(kineto_spyre::emulator::model::kNumbers);
+  add(kineto_spyre::emulator::model::kPowerNumbers);
   text += "\nSources\n";
   for (const auto& source : kineto_spyre::emulator::model::kSources) text += std::string("  ") + source + "\n";
   return text;
@@ -163,7 +171,8 @@ void define_memory(py::module_& module) {
 
 void define_work(py::module_& module) {
   module.def("launch", launch, py::arg("device"), py::arg("stream"), py::arg("name"), py::arg("ns"), py::arg("count"),
-             py::arg("flops"), py::arg("bytes_read"), py::arg("bytes_written"), py::arg("dtype"), py::arg("work"));
+             py::arg("flops"), py::arg("bytes_read"), py::arg("bytes_written"), py::arg("dtype"), py::arg("watts"),
+             py::arg("work"));
   module.def(
       "copy",
       [](int32_t device, uint32_t stream, int kind, uint64_t bytes, bool blocking) {
@@ -210,4 +219,5 @@ PYBIND11_MODULE(_emulator, module) {
   define_machine(module);
   define_memory(module);
   define_work(module);
+  bind_power(module);
 }

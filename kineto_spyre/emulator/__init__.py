@@ -14,6 +14,6 @@ Importing this maps no library; `enable` does. No card is needed, and none is us
 from __future__ import annotations
 
 from ._faults import faults
-from ._machine import Device, describe_model, device_count, enable, is_enabled
+from ._machine import Device, Energy, describe_model, device_count, enable, is_enabled, metrics_files
 
-__all__ = ["Device", "describe_model", "device_count", "enable", "faults", "is_enabled"]
+__all__ = ["Device", "Energy", "describe_model", "device_count", "enable", "faults", "is_enabled", "metrics_files"]

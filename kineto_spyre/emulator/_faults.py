@@ -29,7 +29,7 @@ class faults:
         other releases     discard_at_disable, flush_when_disabled ("nothing" or "fail"), rotate_at_flush, end_code,
                            buffer_limit, buffer_per_thread, null_thread_ids, api_field_order, attributes,
                            short_compute, collectives, dmi_dmo, prepare
-        devices            device_lost, hang, timeout
+        devices            device_lost, hang, timeout, throttle
 
     Blocks nest: the inner one's faults are in force instead of the outer one's, not beside them.
 

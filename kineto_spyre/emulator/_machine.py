@@ -5,10 +5,12 @@ from __future__ import annotations
 import atexit
 import importlib.util
 import operator
+import os
 import sys
+import tempfile
 import time as _time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import types
@@ -31,6 +33,7 @@ def enable(
     seed: int | None = None,
     force: bool = False,
     memory_bytes: int | None = None,
+    metrics: bool | str | os.PathLike[str] | None = None,
 ) -> None:
     """Starts an emulated machine, makes it PyTorch's device "spyre", and its libaiupti the one that is profiled.
 
@@ -45,6 +48,9 @@ def enable(
             in every run. 0 to 2**64 - 1.
         force: Emulate although torch-spyre is installed.
         memory_bytes: A device's memory; 4 GiB of address space by default, of which only what is touched takes memory.
+        metrics: A directory (True: the temporary one) for a metrics file of each card, as a real runtime writes it:
+            aiu-smi and kineto_spyre.telemetry read it, and Device.energy() tells the truth from then on. None leaves
+            this as it is, False ends it.
 
     Raises:
         ValueError: An argument makes no sense, or differs from that of a machine in use.
@@ -65,6 +71,9 @@ def enable(
     if not native.is_initialized():
         atexit.register(_wait_for_work)
     native.init(devices=devices, memory_bytes=memory, measured=time == "measured", seed=seed)
+    if metrics is not None:
+        directory = tempfile.gettempdir() if metrics is True else metrics
+        native.write_metrics(os.fsdecode(directory) if directory else None)
     from . import _torch
 
     _torch.install(time=time)
@@ -90,9 +99,17 @@ def _refuse_beside_others(force: bool) -> None:
         )
 
 
-def _wait_for_work() -> None:
-    """Python functions that still wait for their turn on a device need the interpreter."""
+def metrics_files() -> list[str]:
+    """The metrics file of each card of this process's machine; empty unless enable(metrics=...) asked for them."""
     native = _native()
+    return [path for index in range(device_count()) if (path := str(native.metrics_path(index)))]
+
+
+def _wait_for_work() -> None:
+    """Python functions that still wait for their turn on a device need the interpreter. Metrics files go."""
+    native = _native()
+    if native.is_initialized():  # not in the child of a fork
+        native.write_metrics(None)
     for index in range(native.device_count()):
         try:
             native.synchronize(index)
@@ -124,6 +141,14 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:
     if not least <= number <= most:
         raise ValueError(f"{name}={number}: expected a whole number from {least} to {most}")
     return number
+
+
+class Energy(NamedTuple):
+    """What the work of one name took above idle: joules, how many pieces, and how long they ran together."""
+
+    joules: float
+    pieces: int
+    ns: int
 
 
 class Device:
@@ -163,6 +188,7 @@ class Device:
         bytes_read: int = 0,
         bytes_written: int = 0,
         dtype: str = "float16",
+        watts: float | None = None,
         work: Callable[[], Any] | None = None,
     ) -> None:
         """Launches a kernel that lasts exactly `ns` nanoseconds, or, without ns, what the model says of the rest.
@@ -176,6 +202,7 @@ class Device:
             bytes_read: Bytes, for the model.
             bytes_written: Bytes, for the model.
             dtype: The type that the kernel computes in, for the model: a key of DTYPES.
+            watts: What it draws above idle while it runs; by the power model if None.
             work: Called on the device's own thread when the stream comes to the kernel. What it raises is printed. It
                 must not wait for the device.
         """
@@ -191,6 +218,7 @@ class Device:
             bytes_read=_whole("bytes_read", bytes_read, 0, 2**63),
             bytes_written=_whole("bytes_written", bytes_written, 0, 2**63),
             dtype=DTYPES[dtype],
+            watts=0.0 if watts is None else _watts(watts),
             work=work,
         )
 
@@ -231,9 +259,19 @@ class Device:
         """What the device's clock shows at the host's time `host_ns` (ns since the epoch; now if None): the truth."""
         return int(_native().clock(self.index, _time.time_ns() if host_ns is None else host_ns))
 
+    def energy(self) -> dict[str, Energy]:
+        """The truth: by name, what the work took above idle since metrics were asked for. Empty if they were not."""
+        return {name: Energy(*found) for name, found in _native().energy(self.index).items()}
+
     def properties(self) -> dict[str, Any]:
         """name, memory_total and memory_free in bytes, cores, scratchpad_bytes_per_core."""
         return dict(_native().properties(self.index))
+
+
+def _watts(watts: float) -> float:
+    if not 0 < watts <= 1e6:
+        raise ValueError(f"watts={watts!r}: expected a number above 0, or None for the power model")
+    return float(watts)
 
 
 def _stream(stream: int) -> int:

@@ -26,6 +26,10 @@ enum Cbid : uint32_t {
 // The process's machine. Acquire where it is read: release in spyreInit and in the child of a fork.
 extern std::atomic<Machine*> g_machine;
 extern std::atomic<bool> g_forked;  // relaxed: only words an error
+extern std::atomic<bool> metering;  // whether devices' meters run, which add up energy by name. Relaxed: a hint
+
+// Guards making a machine and its metrics, setting faults and the tracer.
+std::mutex& setup_mutex() noexcept;
 
 std::string& last_error();  // the thread's
 

@@ -17,6 +17,8 @@ void Device::place(spyreStream_st& stream, Item& item) {
 void Device::finish(spyreStream_st& stream, Item& item) {
   stream.tail_ns = item.end_ns();
   stream.cycles += cycles_of(item.busy_ns());
+  if (meter_ != nullptr) [[unlikely]]
+    meter(item);
 }
 
 SubmitResult Device::submit(spyreStream_st& stream, Item& item, bool modelled, std::shared_ptr<Point>* point) {
@@ -30,6 +32,7 @@ SubmitResult Device::submit(spyreStream_st& stream, Item& item, bool modelled, s
       const auto self = static_cast<size_t>(index);
       if (!lost() && faults->device_lost[self].used_up()) lose(host_now_ns());
       if (item.work == WorkKind::kKernel && faults->hang[self].reached()) item.hung_by = faults;
+      if (modelled) throttle(item);
     }
     if (lost()) return SubmitResult::kLost;
     const uint64_t sequence = stream.sequence++, queued_ns = item.queued_ns;

@@ -129,6 +129,18 @@ struct Reader {
     return true;
   }
 
+  bool throttle() {
+    int first, last;
+    if (!devices(&first, &last)) return false;
+    std::string_view rest;
+    const auto celsius = number(value, &rest);
+    if (!celsius || (!rest.empty() && rest != "C") || *celsius <= 0 || *celsius > 200) {
+      return refuse("degrees Celsius above 0 and up to 200");
+    }
+    for (int device = first; device <= last; ++device) faults.throttle[static_cast<size_t>(device)] = *celsius;
+    return true;
+  }
+
   bool size() {
     const auto bytes = integer(value);
     // 8: the alignment of records. The prefix up to the name must stay.
@@ -258,6 +270,7 @@ constexpr Key kKeys[] = {
     flag<&Faults::prepare>("prepare"),
     {"device_lost", [](Reader& r) { return r.after(r.faults.device_lost, 0); }},
     {"hang", [](Reader& r) { return r.after(r.faults.hang, 1); }},
+    {"throttle", [](Reader& r) { return r.throttle(); }},
     span<&Faults::timeout_ns>("timeout"),
 };
 

@@ -92,6 +92,7 @@ size_t Device::ended(spyreStream_st& stream, uint64_t now) {
 void Device::lose(uint64_t now) {
   lost_.store(true, std::memory_order_release);
   ++generation_;
+  if (meter_ != nullptr) meter_->forget_after(now);
   for (const auto& stream : streams_) {
     const size_t kept = ended(*stream, now);
     for (size_t i = kept; i < stream->queue.size(); ++i) {

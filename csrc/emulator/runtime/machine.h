@@ -40,6 +40,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -48,9 +49,11 @@
 #include <vector>
 
 #include "memory.h"
+#include "metrics_writer.h"
 #include "spyre_emulator/clock.h"
 #include "spyre_emulator/cost_model.h"
 #include "spyre_emulator/faults.h"
+#include "spyre_emulator/power_meter.h"
 #include "spyre_emulator/runtime.h"
 #include "spyre_emulator/tracer.h"
 
@@ -93,6 +96,9 @@ struct Item {
   uint64_t duration_ns = 0;  // of each piece
   uint64_t cycles = 0;
   uint64_t bytes = 0;
+  uint64_t bytes_read = 0;  // of a kernel's
+  double watts = 0;         // above idle, while it lasts ...
+  double joules = 0;        // ... and for its work; of each piece
   model::Cost cost;
   const Faults* hung_by = nullptr;  // never ends while these faults are in force
   void (*function)(void*) = nullptr;
@@ -102,11 +108,13 @@ struct Item {
   int value = 0;
   spyreCollective_t collective{};           // that it belongs to; all zero: to none
   std::shared_ptr<Point>* point = nullptr;  // markers and waits; of the queue that holds the item
-  char name[128];                           // set if traced
+  char name[128];                           // set if traced or metered
 
   uint64_t period_ns() const { return duration_ns + model::kControlBlockGapNs; }
   uint64_t busy_ns() const { return count * duration_ns + (count - 1) * model::kControlBlockGapNs; }
   uint64_t end_ns() const { return start_ns + busy_ns(); }
+  double piece_joules() const { return watts * static_cast<double>(duration_ns) * 1e-9 + joules; }
+  Draw draw() const;  // of all pieces
   void set_name(const char* text) {
     const size_t length = strnlen(text, sizeof(name) - 1);
     std::memcpy(name, text, length);
@@ -187,6 +195,12 @@ struct MachineConfig {
   bool operator==(const MachineConfig&) const = default;
 };
 
+// What the work of one name took, above idle.
+struct Energy {
+  double joules = 0;
+  uint64_t count = 0, ns = 0;
+};
+
 enum class WaitResult { kReached, kLost, kTimedOut };
 enum class SubmitResult { kSubmitted, kLost, kFull };
 
@@ -228,10 +242,21 @@ class Device {
 
   // Wakes the thread: the faults or the tracer changed.
   void look_again(bool mend);
+  // From now on, what work draws is added up. Work that was placed before is not.
+  void start_meter(uint64_t now_ns);
+  bool metered() const { return metered_.load(std::memory_order_relaxed); }
+  // What was drawn above idle since the last call, or since the start.
+  Draw read_meter(uint64_t now_ns);
+  double celsius();
+  // By name, of the work that has had its place since the meter was started.
+  std::map<std::string, Energy> energy();
+
   // Asks for a pass over all queues, and waits for the end of it; not for a function that goes on and on.
   void deliver();
 
  private:
+  void meter(const Item& item);
+  void throttle(Item& item) const;
   static bool on_a_devices_thread();  // which never waits for room
   void place(spyreStream_st& stream, Item& item);
   void finish(spyreStream_st& stream, Item& item);
@@ -253,8 +278,12 @@ class Device {
   std::condition_variable progress_;                      // others wait: for points
   std::vector<std::unique_ptr<spyreStream_st>> streams_;  // id - 1
   spyreStream_st* default_stream_ = nullptr;
-  std::atomic<bool> lost_{false};  // release in lose() and look_again(): lost()'s acquire
-  uint64_t generation_ = 0;        // counts losses: what the thread held in its hands is gone
+  std::unique_ptr<PowerMeter> meter_;
+  std::map<std::string, Energy> energy_;
+  std::atomic<bool> throttled_{false};  // relaxed: the fault, as of the last read_meter()
+  std::atomic<bool> metered_{false};    // relaxed: a hint; meter_ is looked at under the mutex
+  std::atomic<bool> lost_{false};       // release in lose() and look_again(): lost()'s acquire
+  uint64_t generation_ = 0;             // counts losses: what the thread held in its hands is gone
   uint64_t passes_wanted_ = 0, passes_done_ = 0;
   uint64_t waiting_for_room_ = 0;
   bool asleep_ = false;
@@ -269,7 +298,8 @@ struct Machine {
 
   const MachineConfig config;
   std::vector<std::unique_ptr<Device>> devices;
-  std::atomic<int64_t> events{0};  // relaxed: a count
+  std::atomic<int64_t> events{0};          // relaxed: a count
+  std::unique_ptr<MetricsWriter> metrics;  // after the devices, which it reads; guarded as the machine is
 
   bool in_use();
 };

@@ -13,7 +13,7 @@
 namespace kineto_spyre::emulator {
 namespace {
 
-// Guards making a machine, setting faults and the tracer. In storage of its own, as the child of a fork makes it anew.
+// See setup_mutex(). In storage of its own, as the child of a fork makes it anew.
 alignas(std::mutex) unsigned char g_setup_storage[sizeof(std::mutex)];
 std::mutex& g_setup = *new (g_setup_storage) std::mutex;
 
@@ -33,6 +33,8 @@ constinit std::atomic<const spyreTracer*> tracer_in_force{nullptr};
 constinit std::atomic<uint32_t> correlations{0};
 constinit std::atomic<Machine*> g_machine{nullptr};
 constinit std::atomic<bool> g_forked{false};
+
+std::mutex& setup_mutex() noexcept { return g_setup; }
 
 void deliver_ended_work() noexcept {
   if (Machine* machine = g_machine.load(std::memory_order_acquire)) {
@@ -165,7 +167,9 @@ spyreError_t spyreSetFaults(const char* specification) {
   return SPYRE_SUCCESS;
 }
 
-int32_t spyreIsTracing(void) { return tracer_in_force.load(std::memory_order_relaxed) != nullptr; }
+int32_t spyreIsTracing(void) {
+  return tracer_in_force.load(std::memory_order_relaxed) != nullptr || metering.load(std::memory_order_relaxed);
+}
 
 spyreError_t spyreSetTracer(const spyreTracer* tracer) {
   std::lock_guard lock(g_setup);

@@ -8,6 +8,8 @@ namespace kineto_spyre::emulator {
 namespace {
 
 constinit thread_local spyreCollective_t t_collective{};  // that what the thread submits belongs to
+// As they are in a trace; by spyreMemcpyKind_t.
+constexpr const char* kCopyNames[] = {"", "Memcpy (HtoD)", "Memcpy (DtoH)", "Memcpy (PtoP)"};
 
 spyreError_t submit(Device& device, spyreStream_st& stream, Call& call, Item& item, bool modelled, uint64_t data,
                     bool blocking) {
@@ -83,6 +85,8 @@ spyreError_t spyreMemcpy(int32_t index, void* dst, const void* src, uint64_t byt
   item.copy_kind = kind;
   item.bytes = bytes;
   item.duration_ns = model::copy_ns(bytes);
+  item.joules = model::copy_joules(static_cast<double>(bytes), kind != SPYRE_MEMCPY_PTOP);
+  if (device->metered()) item.set_name(kCopyNames[kind]);
   if (moves && bytes != 0) {
     if ((flags & SPYRE_EAGER) != 0) {
       std::memmove(dst, src, bytes);
@@ -109,6 +113,8 @@ spyreError_t spyreMemset(int32_t index, void* dst, int32_t value, uint64_t bytes
   item.work = WorkKind::kFill;
   item.bytes = bytes;
   item.duration_ns = model::fill_ns(bytes);
+  item.joules = model::fill_joules(static_cast<double>(bytes));
+  if (device->metered()) item.set_name("Memset (Device)");
   if (dst != nullptr && bytes != 0) {
     if ((flags & SPYRE_EAGER) != 0) {
       std::memset(dst, value, bytes);
@@ -134,6 +140,11 @@ spyreError_t spyreLaunchKernel(int32_t index, spyreStream_t stream_or_null, cons
   Item item;
   item.count = kernel->count == 0 ? 1 : static_cast<uint64_t>(kernel->count);
   item.bytes = kernel->bytes_read + kernel->bytes_written;
+  item.bytes_read = kernel->bytes_read;
+  item.watts = kernel->watts > 0 ? kernel->watts : model::kKernelWatts;
+  if (!(kernel->watts > 0)) {
+    item.joules = model::kernel_work_joules(kernel->flops, static_cast<double>(item.bytes), kernel->dtype);
+  }
   item.function = kernel->work;
   item.argument = kernel->work_arg;
   item.has_function = kernel->work != nullptr;
@@ -151,7 +162,7 @@ spyreError_t spyreLaunchKernel(int32_t index, spyreStream_t stream_or_null, cons
       modelled = false;
     }
   }
-  if (call.traced()) item.set_name(kernel->name == nullptr ? "unnamed" : kernel->name);
+  if (call.traced() || device->metered()) item.set_name(kernel->name == nullptr ? "unnamed" : kernel->name);
   return submit(*device, *stream, call, item, modelled, item.count, false);
 }
 

@@ -247,6 +247,6 @@ def test_none_is_left_out() -> None:
     with pytest.raises(ValueError, match="there is no fault 'nonsense'") as error, emulator.faults(nonsense=1):
         pass
     all_faults = re.split(r", | and ", re.sub(r".*the faults are ", "", str(error.value)).rstrip("."))
-    elsewhere = {"hang_flush", "device_lost", "hang", "timeout"}
+    elsewhere = {"hang_flush", "device_lost", "hang", "timeout", "throttle"}
     elsewhere |= set(OTHER_RELEASES)
     assert {fault for fault, _ in FAULTS} | elsewhere == set(all_faults)

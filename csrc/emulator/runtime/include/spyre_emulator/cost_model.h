@@ -60,6 +60,7 @@ inline constexpr std::array kSources{
     "2021",
     "[pcie]     PCI Express Base Specification, revision 5.0",
     "[acelyzer] IBM's aiu-trace-analyzer: its default clocks and what TS1 to TS5 mean",
+    "[aiu-smi]  IBM's aiu-smi 1.3.1",
     "assumed    no public figure was found; chosen so that timelines look plausible",
 };
 

@@ -47,6 +47,7 @@
 //   prepare=1                    compute records with operation kind PREPARE as well, before those of the execution
 // Devices
 //   device_lost=[D:]N            after N more pieces of work the device is lost: whatever is asked of it fails
+//   throttle=[D:]CELSIUS         while metrics are written: a card this hot makes modelled kernels last twice as long
 //   hang=[D:]N                   the N-th kernel launched from now on never ends
 //   timeout=DURATION             how long a wait for a kernel that never ends lasts before it fails (10 s)
 //
@@ -128,6 +129,7 @@ struct Faults {
   uint64_t hang_flush_ns = 0;
   std::array<After, kMaxDevices> device_lost{};
   std::array<After, kMaxDevices> hang{};
+  std::array<double, kMaxDevices> throttle{};  // 0: never
   uint64_t timeout_ns = 10'000'000'000;
   bool discard_at_disable = false, rotate_at_flush = false, buffer_per_thread = false;
   FlushWhenDisabled flush_when_disabled = FlushWhenDisabled::kWorks;

@@ -119,6 +119,7 @@ typedef struct {
   int64_t measured_ns;  // what its CPU execution took, for SPYRE_TIME_MEASURED; < 0: not known
   void (*work)(void*);  // null, or what to run on the device's thread when the stream comes to it
   void* work_arg;
+  double watts;   // above idle while it runs; 0: by the power model from what precedes
   int32_t count;  // control blocks: this many equal kernels in a row under one launch (0 means 1)
 } spyreKernel_t;
 SPYRE_API spyreError_t spyreLaunchKernel(int32_t device, spyreStream_t stream, const spyreKernel_t* kernel);
@@ -136,13 +137,28 @@ typedef struct {
 // Kernels and copies that the calling thread submits from now on belong to it; null: to none.
 SPYRE_API spyreError_t spyreSetCollective(const spyreCollective_t* collective);
 
+// A metrics file of each device, as a Spyre's runtime writes it, in a directory; null: no longer. From then on energy
+// is added up. SPYRE_ERROR_INVALID_VALUE, with a sentence, if a file can't be made. Goes with the machine.
+SPYRE_API spyreError_t spyreWriteMetrics(const char* directory);
+// "" if none is written.
+SPYRE_API spyreError_t spyreGetMetricsPath(int32_t device, char* path, uint64_t size);
+
+// The truth about energy above idle, by name, of all work that was given a place since metrics were asked for.
+typedef struct {
+  const char* name;
+  double joules;
+  uint64_t count, ns;
+} spyreEnergy_t;
+SPYRE_API spyreError_t spyreGetEnergy(int32_t device, void (*work)(const spyreEnergy_t*, void*), void* argument);
+
 // Faults on demand: a comma-separated list of key=value (spyre_emulator/faults.h says which); null or "" clears them.
 // SPYRE_ERROR_INVALID_VALUE, with a sentence naming the key or value, for what it can't read.
 SPYRE_API spyreError_t spyreSetFaults(const char* specification);
 
 // Whoever wants to see what the device does (the emulated libaiupti). One tracer; null takes it off.
 struct spyreTracer;
-// Whether a tracer is installed: lets a caller skip what only a record needs (a kernel's name). One relaxed load.
+// Whether a tracer is installed, or metrics are written: lets a caller skip what only those need (a kernel's name).
+// Relaxed loads.
 SPYRE_API int32_t spyreIsTracing(void);
 SPYRE_API spyreError_t spyreSetTracer(const struct spyreTracer* tracer);
 
