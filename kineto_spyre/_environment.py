@@ -112,6 +112,14 @@ VARIABLES = (
         "the program runs on the CPU",
     ),
     Variable(
+        "KINETO_SPYRE_EMULATE_METRICS",
+        "a directory",
+        "none",
+        "where KINETO_SPYRE_EMULATE's cards write their metrics files, for aiu-smi and kineto-spyre smi",
+        lambda value: pathlib.Path(value).is_dir(),
+        "a thread that rewrites a file for each card 100 times a second",
+    ),
+    Variable(
         "KINETO_SPYRE_FAULTS",
         "a comma-separated list of key=value",
         "none",

@@ -33,6 +33,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "kineto_spyre.memory._scratchpad_layer",
     ),
     "compile": ("kineto_spyre.compiler._layer",),
+    "telemetry": ("kineto_spyre.telemetry._layer",),
 }
 
 

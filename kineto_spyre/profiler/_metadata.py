@@ -13,7 +13,8 @@ from typing import Any
 # What the trace itself, PyTorch and kineto_spyre write at the top level.
 RESERVED = frozenset(
     "schemaVersion deviceProperties traceEvents traceName displayTimeUnit baseTimeNanoseconds trace_id kineto_spyre "
-    "kineto_spyre_layers distributedInfo record_shapes with_stack with_flops with_modules profile_memory".split()
+    "kineto_spyre_layers kineto_spyre_smi distributedInfo record_shapes with_stack with_flops with_modules "
+    "profile_memory".split()
 )
 
 

@@ -42,6 +42,7 @@ def profile_spyre(  # Over 60 lines because it names each parameter of profile t
     post_processing_timeout_s: float | None = None,
     memory: bool = False,
     compile: bool = False,
+    telemetry: bool = False,
     **kwargs: Any,
 ) -> profile:
     """`torch.profiler.profile` as a Spyre needs it: CPU and PrivateUse1, shapes recorded, and the device waited for
@@ -58,6 +59,7 @@ def profile_spyre(  # Over 60 lines because it names each parameter of profile t
         memory: adds counters of the memory that PyTorch holds on each device and of the scratchpad that kernels use;
             sets profile_memory.
         compile: adds the phases of torch.compile, with recompiles and graph breaks.
+        telemetry: adds counters of each card's power, temperature and traffic, read ten times a second.
         kwargs: what newer releases of PyTorch take besides.
 
     Raises:
@@ -72,6 +74,7 @@ def profile_spyre(  # Over 60 lines because it names each parameter of profile t
         enable()
     if status().factory == "other":
         _warn_of_foreign_plugin()
+    asked = {"memory": memory, "compile": compile, "telemetry": telemetry}
     return profile(
         activities=(ProfilerActivity.CPU, ProfilerActivity.PrivateUse1) if activities is None else activities,
         schedule=schedule,
@@ -86,6 +89,6 @@ def profile_spyre(  # Over 60 lines because it names each parameter of profile t
         acc_events=acc_events,
         custom_trace_id_callback=custom_trace_id_callback,
         post_processing_timeout_s=post_processing_timeout_s,
-        layers=_layers.named(*(name for name, on in (("memory", memory), ("compile", compile)) if on)),
+        layers=_layers.named(*(name for name, on in asked.items() if on)),
         **kwargs,
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from kineto_spyre.provenance import Known
 from kineto_spyre.report.bandwidth import bandwidth
+from kineto_spyre.report.energy import energy
 from kineto_spyre.report.idle import Classifier, causes, covered, idle
 from kineto_spyre.report.kernels import by_shape, copies, kernels, ops
 from kineto_spyre.report.layers import by_category, compilation, scratchpad
@@ -63,6 +64,7 @@ def facts(trace: Trace, link: float | None = None, known: Known | None = None) -
         "compile": compilation(trace),
         "origins": origins(trace, known),
         "bandwidth": bandwidth(trace),
+        "energy": energy(work),
     }
     found["link"], found["copies"] = copies(work, link)
     found["steps"] = steps(work, classifier)
