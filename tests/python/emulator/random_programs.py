@@ -47,7 +47,7 @@ WORK = ctypes.CFUNCTYPE(None, p)
 class Kernel(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("ns", ctypes.c_int64), ("flops", ctypes.c_double), ("read", u64),
                 ("written", u64), ("dtype", ctypes.c_int), ("measured_ns", ctypes.c_int64), ("work", WORK),
-                ("argument", p), ("count", ctypes.c_int32)]  # fmt: skip
+                ("argument", p), ("watts", ctypes.c_double), ("count", ctypes.c_int32)]  # fmt: skip
 
 
 for name in ("spyreStreamWaitEvent", "spyreEventRecord"):
