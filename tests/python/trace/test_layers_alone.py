@@ -11,11 +11,24 @@ import pytest
 import torch
 
 import kineto_spyre
-from kineto_spyre import traces
+from kineto_spyre import _emulator, traces
 from kineto_spyre.profiler import _layers
 
 NAMES = sorted(_layers._MODULES)
 MODULES = [(name, module) for name in NAMES for module in _layers._MODULES[name]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def metrics_files(machine, tmp_path_factory):
+    """What telemetry reads."""
+    _emulator.write_metrics(str(tmp_path_factory.mktemp("metrics")))
+    yield
+    _emulator.write_metrics(None)
+
+
+def failures(said):
+    """A busy machine may read telemetry late: that is no failure."""
+    return [one for one in said.get("diagnostics", []) if one["code"] != "telemetry_missed"]
 
 
 def recorded(path, **layers):
@@ -35,9 +48,9 @@ def test_a_layer_works_alone(tmp_path, name):
     path = tmp_path / "trace.json"
     trace = recorded(path, **{name: True})
     said = trace[_layers.KEY]
-    assert "diagnostics" not in said
+    assert not failures(said)
     mine = {importlib.import_module(module).layer().name for module in _layers._MODULES[name]}
-    assert set(said) & mine and set(said) <= mine
+    assert set(said) & mine and set(said) - {"diagnostics"} <= mine
     faults = [one["rule"] for one in traces.check(path)["findings"] if one["severity"] == "fault"]
     assert set(faults) <= {"track-overlap"}  # PyTorch's own ranges of a compilation may overlap
     assert work(trace)
@@ -56,7 +69,7 @@ def test_a_layer_fails_alone(tmp_path, monkeypatch, name, module, where):
     path = tmp_path / "trace.json"
     with pytest.warns(kineto_spyre.SpyreProfilerWarning, match=r"failed \(OSError: gone\)"):
         trace = recorded(path, **dict.fromkeys(NAMES, True))
-    (diagnostic,) = trace[_layers.KEY]["diagnostics"]
+    (diagnostic,) = failures(trace[_layers.KEY])
     failed = importlib.import_module(module).layer().name
     assert diagnostic["code"] == "layer_failed" and diagnostic["details"]["layer"] == failed
     others = {importlib.import_module(other).layer().name for _, other in MODULES if other != module}
