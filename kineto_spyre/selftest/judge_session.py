@@ -151,6 +151,8 @@ def _sizes(seen: Facts) -> Iterator[Finding]:
             state, effect = HANDLED, "what follows the fields that are known is not read"
             if layout == "api" and found == [built + 256]:
                 variation = "attributes"
+            elif layout == "compute" and found == [built + 24]:
+                variation = "collectives"
             if layout in ("compute", "memcpy") and found == [built - 40]:
                 effect, variation = "traces have no cycle stamps", "short_compute" if layout == "compute" else ""
             elif found[0] < built:

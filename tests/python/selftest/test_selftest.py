@@ -87,6 +87,7 @@ ASKED = {
     "api_field_order": ["api_field_order=1"],
     "attributes": ["attributes=1"],
     "short_compute": ["short_compute=1"],
+    "collectives": ["collectives=1"],
     "dmi_dmo": ["dmi_dmo=1"],
     "prepare": ["prepare=1"],
 }
