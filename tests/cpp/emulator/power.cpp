@@ -23,10 +23,11 @@ constexpr uint64_t kMs = 1'000'000;
 
 bool near(double value, double wanted) { return std::abs(value - wanted) <= 1e-9 * std::max(1.0, std::abs(wanted)); }
 
+// The file's numbers are little endian on every machine.
 template <typename T>
 T at(const std::string& bytes, size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof(value));
+  T value = 0;
+  for (size_t i = sizeof(T); i-- > 0;) value = static_cast<T>(value << 8 | static_cast<uint8_t>(bytes.at(offset + i)));
   return value;
 }
 
