@@ -10,8 +10,6 @@ that they know the device "spyre" before they receive a tensor of it.
 
 from __future__ import annotations
 
-import os
-
 
 def register() -> None:
     from . import _environment, _notices
@@ -29,6 +27,6 @@ def register() -> None:
         if devices := _environment.count("KINETO_SPYRE_EMULATE", default=0):
             from . import emulator
 
-            emulator.enable(devices=devices, metrics=os.environ.get("KINETO_SPYRE_EMULATE_METRICS") or None)
+            emulator.enable(devices=devices, metrics=_environment.text("KINETO_SPYRE_EMULATE_METRICS") or None)
     except Exception as error:
         _notices.warn(f"The emulated Spyre was not started: {error}")
