@@ -62,7 +62,14 @@ def test_in_a_browser_without_internet_the_reason_and_the_longest_kernel_are_sho
 
 def start(*arguments):
     command = [sys.executable, "-P", "-m", "kineto_spyre", "tensorboard", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell starts what runs in the background with Ctrl-C ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def test_the_command_starts_tensorboard_where_it_says(log_directory):
