@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pathlib
 import subprocess
@@ -65,3 +66,24 @@ def run_python(tmp_path: pathlib.Path) -> RunPython:
         return done
 
     return run
+
+
+@pytest.fixture(scope="session")
+def two_devices() -> None:
+    """An emulated Spyre in this process, with two devices unless another test has made one."""
+    pytest.importorskip("torch")
+    import kineto_spyre
+
+    if not kineto_spyre.emulator.is_enabled():
+        kineto_spyre.emulator.enable(devices=2)
+
+
+@pytest.fixture
+def clean_device(two_devices: None) -> None:
+    """Device 0 has an empty cache and no peak yet."""
+    import torch
+
+    gc.collect()
+    torch.spyre.synchronize()
+    torch.spyre.empty_cache()
+    torch.spyre.reset_peak_memory_stats()

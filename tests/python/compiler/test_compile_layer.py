@@ -11,6 +11,8 @@ import torch
 import kineto_spyre
 from kineto_spyre import traces
 
+pytestmark = pytest.mark.usefixtures("clean_device")
+
 
 @pytest.fixture
 def events(tmp_path):

@@ -11,6 +11,8 @@ import torch.nn as nn
 import kineto_spyre
 from kineto_spyre import memory, traces
 
+pytestmark = pytest.mark.usefixtures("clean_device")
+
 MIB = 1 << 20
 
 

@@ -11,6 +11,8 @@ import kineto_spyre
 from kineto_spyre import emulator, memory
 from kineto_spyre.memory.scratchpad import CAPACITY, USABLE, table
 
+pytestmark = pytest.mark.usefixtures("clean_device")
+
 STICK = 128
 
 

@@ -14,6 +14,8 @@ from kineto_spyre import provenance, traces
 from kineto_spyre.cli import main
 from kineto_spyre.report import make
 
+pytestmark = pytest.mark.usefixtures("clean_device")
+
 HERE = __file__.rsplit("/", 1)[-1]
 
 
@@ -56,7 +58,7 @@ class Model(torch.nn.Module):
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
+def recorded(tmp_path_factory, two_devices):
     model, x = Model().to("spyre"), torch.ones(8, 64, device="spyre")
     with kineto_spyre.profile_spyre(with_stack=True) as prof:
         model(x)
