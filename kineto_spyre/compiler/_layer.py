@@ -75,7 +75,7 @@ class CompileLayer:
             place = {"pid": os.getpid(), "tid": tracks[thread]}
             events.append({"ph": "M", "name": "thread_name", **place, "args": {"name": "compile"}})
             events += [{**event, **place} for event in (*_phases(kept, self._ended), *_instants(kept))]
-        return Additions(events, _about(events))
+        return Additions([*events], _about(events))
 
 
 def _about(events: list[dict[str, Any]]) -> dict[str, Any]:

@@ -9,11 +9,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from kineto_spyre.memory.now import sample
 from kineto_spyre.memory.timeline import curves
-from kineto_spyre.profiler._layers import Additions
+from kineto_spyre.profiler._layers import Additions, Counter
 from kineto_spyre.profiler._trace_file import TraceFile
 from kineto_spyre.traces import Trace, read
+
+Array = npt.NDArray[Any]
 
 ALLOCATED = "device memory allocated (bytes)"
 RESERVED = "device memory reserved (bytes)"
@@ -40,31 +45,32 @@ class MemoryLayer:
         self._samples.append((time.time_ns(), sample()))
 
     def additions(self, trace: TraceFile) -> Additions:
-        points: dict[int, list[tuple[int, int, int]]] = {}
+        parts: dict[int, list[Array]] = {}
         for when, held in self._samples:
-            for device, (allocated, reserved) in held.items():
-                points.setdefault(device, []).append((when, allocated, reserved))
+            for device, figures in held.items():
+                parts.setdefault(device, []).append(np.array([[when], *([one] for one in figures)], np.int64))
         for device, curve in curves(columns(trace)).items():
-            points.setdefault(device, []).extend(
-                zip((curve.time + trace.base_ns).tolist(), curve.allocated.tolist(), curve.reserved.tolist())
-            )
-        events: list[dict[str, Any]] = []
-        about: dict[str, Any] = {}
-        for device, all_of in sorted(points.items()):
-            if not any(allocated or reserved for _, allocated, reserved in all_of):
+            calls = np.stack((curve.time + trace.base_ns, curve.allocated, curve.reserved))
+            parts.setdefault(device, []).append(calls)
+        added = Additions(about={"devices": {}})
+        for device, all_of in sorted(parts.items()):
+            points = np.concatenate(all_of, axis=1)
+            if not points[1:].any():
                 continue
-            about[str(device)] = {
-                "peak_allocated": max(allocated for _, allocated, _ in all_of),
-                "peak_reserved": max(reserved for _, _, reserved in all_of),
-            }
-            for when, allocated, reserved in sorted(all_of, key=lambda point: point[0]):
-                events += [counter(ALLOCATED, device, when, allocated), counter(RESERVED, device, when, reserved)]
-        return Additions(events, {"devices": about})
+            times, allocated, reserved = points[:, np.argsort(points[0], kind="stable")]
+            added.about["devices"][str(device)] = {
+                "peak_allocated": int(allocated.max()), "peak_reserved": int(reserved.max())
+            }  # fmt: skip
+            added.events += [counter(ALLOCATED, device, times, allocated), counter(RESERVED, device, times, reserved)]
+        return added
 
 
-def counter(name: str, device: int, time_ns: int, value: float) -> dict[str, Any]:
-    """A counter on a device's tracks."""
-    return {"ph": "C", "name": name, "pid": device, "time_ns": time_ns, "args": {"bytes": value}}
+def counter(name: str, device: int, times: Array, bytes: Array) -> Counter:
+    """A counter on a device's tracks, without the times between first and last at which nothing changed."""
+    changed = np.diff(bytes, prepend=bytes[:1] - 1) != 0
+    changed[-1:] = True
+    kept = np.flatnonzero(changed)
+    return Counter(name, device, times[kept].tolist(), {"bytes": bytes[kept].tolist()})
 
 
 def layer() -> MemoryLayer:

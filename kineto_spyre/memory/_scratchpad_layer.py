@@ -21,13 +21,12 @@ class ScratchpadLayer:
 
     def additions(self, trace: TraceFile) -> Additions:
         read = columns(trace)
-        events, about = [], {}
+        added = Additions(about={"devices": {}})
         for use in uses(read) if len(read) else ():
             moments, level = use.steps()
-            about[str(use.device)] = {"peak": int(level.max())}
-            for when, taken in zip((moments + trace.base_ns).tolist(), level.tolist()):
-                events.append(counter(NAME, use.device, when, taken))
-        return Additions(events, {"devices": about})
+            added.about["devices"][str(use.device)] = {"peak": int(level.max())}
+            added.events.append(counter(NAME, use.device, moments + trace.base_ns, level))
+        return added
 
 
 def layer() -> ScratchpadLayer:

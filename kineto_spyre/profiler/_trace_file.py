@@ -42,14 +42,14 @@ class TraceFile:
                 found = _BASE.search(file.read())
         return int(found[1]) if found else 0
 
-    def add(self, metadata: Mapping[str, Any], events: Iterable[Mapping[str, Any]] = ()) -> None:
-        """Puts metadata and events into the file.
+    def add(self, metadata: Mapping[str, Any], events: Iterable[str] = ()) -> None:
+        """Puts metadata and events into the file; each event is JSON.
 
         Raises:
             ValueError: the file does not begin as a trace does.
             OSError: it can't be written.
         """
-        lines = [json.dumps(event) for event in events]
+        lines = list(events)
         if not metadata and not lines:
             return
         with open(self.path, "rb") as old:

@@ -153,6 +153,23 @@ def test_memory_by_category_says_what_it_needs(tmp_path) -> None:
         memory.by_category(prof, "spyre:1")
 
 
+def test_memory_by_category_of_a_large_recording_is_left_out_and_said(tmp_path, monkeypatch) -> None:
+    from kineto_spyre.memory import _category_layer
+
+    monkeypatch.setattr(_category_layer, "MOST_EVENTS", 10)
+    with kineto_spyre.profile_spyre(memory=True, with_stack=True) as prof:
+        for _ in range(10):
+            block(1)
+    path = tmp_path / "trace.json"
+    with pytest.warns(kineto_spyre.SpyreProfilerWarning, match="Memory by category was left out because"):
+        prof.export_chrome_trace(str(path))
+    trace = json.loads(path.read_text())
+    (said,) = trace["kineto_spyre_layers"]["diagnostics"]
+    assert said["code"] == "memory_by_category_left_out" and said["details"]["events"] > said["details"]["most"] == 10
+    assert counters(path, "device memory allocated (bytes)")
+    assert not any(one["name"].startswith("device memory by category") for one in trace["traceEvents"])
+
+
 def test_without_the_layer_nothing_is_added(tmp_path) -> None:
     with kineto_spyre.profile_spyre() as prof:
         block(1)

@@ -11,7 +11,7 @@ import torch
 
 import kineto_spyre
 from kineto_spyre import profiler, traces
-from kineto_spyre.profiler._layers import Additions, Layers, in_microseconds, named
+from kineto_spyre.profiler._layers import Additions, Counter, Layers, in_microseconds, named
 from kineto_spyre.profiler._trace_file import TraceFile
 
 
@@ -111,11 +111,22 @@ def test_the_next_recording_without_layers_is_complete(tmp_path) -> None:
 
 
 def test_an_event_that_is_no_json_fails_its_own_layer() -> None:
-    assert in_microseconds([{"time_ns": 5_250, "duration_ns": 1_500, "name": "x"}], 5_000) == [
-        {"name": "x", "ts": 0.25, "dur": 1.5}
-    ]
+    (line,) = in_microseconds([{"time_ns": 5_250, "duration_ns": 1_500, "name": "x"}], 5_000)
+    assert json.loads(line) == {"name": "x", "ts": 0.25, "dur": 1.5}
     with pytest.raises(ValueError, match="JSON"):
         in_microseconds([{"args": {"n": float("nan")}}], 0)
+
+
+def test_a_counter_is_written_as_its_events_would_be() -> None:
+    counter = Counter('held "now"', 1, [5_250, 7_000], {"a": [1, 2], "b": [0.5, 4.0]})
+    events = [
+        {"ph": "C", "name": 'held "now"', "pid": 1, "time_ns": time_ns, "args": {"a": a, "b": b}}
+        for time_ns, a, b in zip([5_250, 7_000], [1, 2], [0.5, 4.0])
+    ]
+    assert [*map(json.loads, in_microseconds([counter], 5_000))] == [*map(json.loads, in_microseconds(events, 5_000))]
+    for wrong in ({"a": [1.0, float("inf")]}, {"a": [1]}):
+        with pytest.raises(ValueError):
+            in_microseconds([counter._replace(series=wrong)], 0)
 
 
 def test_a_layer_that_can_not_be_made_is_said_at_export(tmp_path, monkeypatch) -> None:
@@ -140,7 +151,7 @@ def test_a_layer_that_can_not_be_made_is_said_at_export(tmp_path, monkeypatch) -
 def test_events_are_put_before_those_of_the_file(tmp_path, before, after) -> None:
     path = tmp_path / "trace.json"
     path.write_text(before)
-    TraceFile(str(path)).add({"k": [1]}, [{"ph": "C"}])
+    TraceFile(str(path)).add({"k": [1]}, ['{"ph": "C"}'])
     assert json.loads(path.read_text()) == after
     assert [one.name for one in tmp_path.iterdir()] == ["trace.json"]
 
@@ -150,5 +161,5 @@ def test_a_file_that_is_no_trace_is_refused_and_stays(tmp_path, text) -> None:
     path = tmp_path / "trace.json"
     path.write_text(text)
     with pytest.raises(ValueError, match=r"trace\.json"):
-        TraceFile(str(path)).add({}, [{"ph": "C"}])
+        TraceFile(str(path)).add({}, ['{"ph": "C"}'])
     assert path.read_text() == text and len(list(tmp_path.iterdir())) == 1
