@@ -63,7 +63,9 @@ def run(options: argparse.Namespace) -> int:
     codes = [1] if trouble else [0]
     for folder in sorted({listener.folder for listener in chosen}, key=str):
         asked = [listener for listener in chosen if listener.folder == folder]
-        codes += [_report(answer, output) for answer in _trigger(asked, folder, request, options.timeout / 1000)]
+        answers, begun = _trigger(asked, folder, request, options.timeout / 1000)
+        codes += [_report(answer, output) for answer in answers]
+        _leave(begun, answers)
     return max(codes)
 
 
@@ -88,27 +90,44 @@ def _choose(options: argparse.Namespace) -> tuple[list[Listener], list[str]]:
     return list(found.values()), trouble
 
 
-def _trigger(chosen: list[Listener], folder: str | None, request: Request, timeout_s: float) -> list[Answered]:
+def _trigger(
+    chosen: list[Listener], folder: str | None, request: Request, timeout_s: float
+) -> tuple[list[Answered], pathlib.Path]:
+    """What became of the request, and the folder that the traces were written to."""
     from ..on_demand import Daemon
 
     with Daemon(folder) as daemon:
         named = ", ".join(str(listener.pid) for listener in chosen)
         print(f"Waiting for {named} to ask; a process does so every few seconds.", flush=True)
         begun = pathlib.Path(tempfile.mkdtemp(prefix="kineto-spyre-"))  # newer Kinetos write on request to /tmp only
-        answers = daemon.trigger(
-            chosen,
-            request.text(str(begun / "trace.json")),
-            lambda pid: begun / f"trace_{pid}.json",
-            timeout_s,
-            timeout_s + request.duration_ms / 1000 + request.warmup_s,
-        )
+        try:
+            answers = daemon.trigger(
+                chosen,
+                request.text(str(begun / "trace.json")),
+                lambda pid: begun / f"trace_{pid}.json",
+                timeout_s,
+                timeout_s + request.duration_ms / 1000 + request.warmup_s,
+            )
+        except BaseException:  # Ctrl-C, or no memory
+            _say(f"A process that took the request already writes its trace to {begun}.")
+            raise
     if daemon.malformed:
         once = daemon.malformed == 1
         _say(
             f"{daemon.malformed} {'datagram' if once else 'datagrams'} could not be read as "
             f"{'a message' if once else 'messages'} of Kineto and got no answer."
         )
-    return answers
+    return answers, begun
+
+
+def _leave(begun: pathlib.Path, answers: Iterable[Answered]) -> None:
+    """Removes the folder that traces were written to, unless one may still come: then says so."""
+    late = [str(answer.pid) for answer in answers if answer.may_come]
+    if late:
+        whose = f"process {late[0]}" if len(late) == 1 else f"processes {', '.join(late)}"
+        _say(f"If {whose} should still write what was asked for, it will be in {begun}.")
+    else:
+        shutil.rmtree(begun, ignore_errors=True)  # at most the half file of a process that ended
 
 
 def _report(answer: Answered, output: pathlib.Path) -> int:
@@ -120,10 +139,6 @@ def _report(answer: Answered, output: pathlib.Path) -> int:
         return 1
     path = _free(output, f"trace_{answer.pid}_{time.strftime('%Y%m%d-%H%M%S')}")
     shutil.move(answer.trace, path)
-    try:
-        answer.trace.parent.rmdir()
-    except OSError:  # another process's trace is still there
-        pass
     try:
         report = check(str(path))
     except Unreadable as error:

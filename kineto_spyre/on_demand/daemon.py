@@ -32,6 +32,7 @@ class Answered:
     pid: int
     trace: pathlib.Path | None  # the file that Kineto wrote; None: there is none
     trouble: str | None  # why there is none, in a sentence
+    may_come: bool = False  # it took the request and lives: it may still write the trace
 
 
 class Daemon:
@@ -132,6 +133,7 @@ class Daemon:
                 None,
                 f"Process {pid} took the request, but no trace came. With --iterations it must run that many steps; "
                 "otherwise start it with KINETO_LOG_LEVEL=1 to see what Kineto says.",
+                may_come=True,
             )
         return Answered(
             pid,

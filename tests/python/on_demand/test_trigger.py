@@ -17,8 +17,8 @@ import time
 import pytest
 
 from kineto_spyre import SpyreProfilerError
-from kineto_spyre.cli import main
-from kineto_spyre.on_demand import Daemon, processes, protocol
+from kineto_spyre.cli import main, trigger
+from kineto_spyre.on_demand import Answered, Daemon, Request, processes, protocol
 from kineto_spyre.on_demand.processes import Listener
 
 SERVER = """
@@ -101,11 +101,15 @@ def spyre_work(path: str) -> tuple[list[dict], list[dict]]:
     return kernels, [e for e in kernels if "External id" in e["args"]]
 
 
-def test_a_program_without_a_profiler_is_profiled_twice(server, tmp_path, capfd):
+def test_a_program_without_a_profiler_is_profiled_twice(server, tmp_path, capfd, monkeypatch):
     out = tmp_path / "traces"
     out.mkdir()
+    made, mkdtemp = [], tempfile.mkdtemp
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda **how: made.append(mkdtemp(**how)) or made[-1])
     for target in (server.pid, os.getpid()):  # by itself, and as the child of this process
         assert main(["trigger", str(target), "--duration", "1s", "--output", str(out)]) == 0
+    assert len(made) == 2
+    assert not any(pathlib.Path(folder).exists() for folder in made)
     said = capfd.readouterr().out
     paths = re.findall(r"^(\S+\.json): [\d,]+ events; sound\.$", said, re.MULTILINE)
     assert len(set(paths)) == 2
@@ -208,6 +212,30 @@ def test_a_process_that_does_not_ask_or_write_is_told(client, tmp_path):
         client.ask(ask(), answered=False)
         (answer,) = daemon.trigger([me], "", lambda pid: tmp_path / "none", to_ask_s=5, to_write_s=0.2)
         assert "no trace came" in answer.trouble
+        assert answer.may_come
+
+
+def test_the_folder_that_traces_are_written_to_is_removed_or_named(tmp_path, capsys):
+    gone, kept = tmp_path / "gone", tmp_path / "kept"
+    for folder in (gone, kept):
+        folder.mkdir()
+        (folder / "trace_1.json.tmp").write_text("{")  # half a trace
+    trigger._leave(gone, [Answered(1, None, "It ended."), Answered(2, None, "It did not ask.")])
+    trigger._leave(kept, [Answered(1, None, "No trace came.", may_come=True), Answered(2, None, "It did not ask.")])
+    assert not gone.exists()
+    assert kept.exists()
+    assert f"process 1 should still write what was asked for, it will be in {kept}." in capsys.readouterr().err
+
+
+def test_after_ctrl_c_the_folder_is_named(tmp_path, capsys, monkeypatch):
+    def interrupt(*_arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Daemon, "trigger", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        trigger._trigger([Listener(1, (), 0, str(tmp_path))], str(tmp_path), Request(500), 1.0)
+    (folder,) = re.findall(r"writes its trace to (\S+)\.$", capsys.readouterr().err, re.MULTILINE)
+    pathlib.Path(folder).rmdir()
 
 
 def test_a_process_that_ends_is_told(tmp_path):
