@@ -165,6 +165,7 @@ def _print_where(out: pathlib.Path) -> None:
     traces = sorted(out.glob("*.pt.trace.json*"), key=lambda path: path.stat().st_mtime)
     print()
     print(f"Trace:        {traces[-1]}")
+    print(f"Why so slow:  {command} report {traces[-1]}")
     print(
         f"TensorBoard:  {tensorboard} --logdir {out}     then open the address that it prints, with /#pytorch_profiler"
     )

@@ -23,7 +23,11 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trace", metavar="TRACE", help="a trace file, or a directory with a trace for each rank")
+    parser.add_argument(
+        "trace",
+        metavar="TRACE",
+        help="a trace file, a directory that holds one, or a directory with a trace for each rank",
+    )
     parser.add_argument("other", metavar="TRACE2", nargs="?", help="a second trace: report what changed from the first")
     parser.add_argument(
         "--json", action="store_true", help="print the facts as JSON (docs/reference/report.md lists its keys)"
@@ -51,10 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from ..report import holds_ranks
+    from ..report.ranks.finding import lone_trace
     from ..traces.json_text import shown
 
     if options.html and os.path.exists(options.html) and not options.force:
         return _fail(f"{options.html} exists. Name another file, or pass --force to replace it.", 1)
+    options.trace = lone_trace(options.trace)
+    options.other = options.other and lone_trace(options.other)
     many = holds_ranks(options.trace)
     if many and options.other:
         return _fail(

@@ -26,6 +26,7 @@ from kineto_spyre.report import changes, changes_shown, notebook, plots, termina
 from kineto_spyre.report.facts import NoDeviceWork, facts
 from kineto_spyre.report.ranks import comparing, ranks_shown
 from kineto_spyre.report.ranks.comparing import NotComparable
+from kineto_spyre.report.ranks.finding import lone_trace
 from kineto_spyre.report.section import Plot, Section
 from kineto_spyre.report.shown import Shown
 from kineto_spyre.traces import Trace, Unreadable, parquet, read
@@ -165,6 +166,10 @@ def show(source: Any, after: Source | None = None) -> None:
     notebook.display(report)
 
 
+def _lone(source: Any) -> Any:
+    return lone_trace(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else source
+
+
 def holds_ranks(source: object) -> TypeGuard[str | os.PathLike[str]]:
     """Whether the source is a directory of traces (and none that `export --parquet` wrote)."""
     return isinstance(source, (str, os.PathLike)) and os.path.isdir(source) and not parquet.is_one(source)
@@ -174,8 +179,9 @@ class _Callable(types.ModuleType):
     def __call__(
         self, source: Source, after: Source | None = None, *, link: float | None = None, scheduler: str | None = None
     ) -> Shown:
+        source = _lone(source)
         if after is not None:
-            return compare(source, after)
+            return compare(source, _lone(after))
         return many(source, scheduler) if holds_ranks(source) else make(source, link)
 
 

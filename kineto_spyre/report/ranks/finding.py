@@ -37,6 +37,15 @@ def files(directory: str | os.PathLike[str]) -> tuple[list[str], int]:
     return sorted(found), others
 
 
+def lone_trace(path: str) -> str:
+    """The trace of a directory that holds one alone, as a log directory after one run does; else the path itself."""
+    if os.path.isdir(path) and not parquet.is_one(path):
+        found, _ = files(path)
+        if len(found) == 1:
+            return found[0]
+    return path
+
+
 def rank_of(path: str, metadata: dict[str, object]) -> int | None:
     """The rank that a trace or its path names; None if neither does."""
     info = metadata.get("distributedInfo")

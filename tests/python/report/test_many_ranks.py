@@ -13,7 +13,8 @@ import many_ranks
 import pytest
 from many_ranks import HOST, KERNEL, TRANSFER
 
-from kineto_spyre.report import NotComparable, many
+import kineto_spyre
+from kineto_spyre.report import NotComparable, compare, make, many
 
 OWN = 1000 * (HOST + KERNEL + TRANSFER)
 
@@ -126,8 +127,10 @@ def test_strangers_and_ranks_that_do_not_match_are_said(tmp_path):
     "make, code, words",
     [
         (lambda run: None, 2, "holds no trace"),
-        (lambda run: (run / "a.json").write_text("{}"), 2, "holds no trace with device work; a.json"),
-        (lambda run: many_ranks.write(run, 1, 3), 1, "of rank 0 only"),
+        (lambda run: [(run / name).write_text("{}") for name in ("a.json", "b.json")], 2,
+         "holds no trace with device work; a.json"),
+        (lambda run: (many_ranks.write(run, 1, 3), many_ranks.write(run, 1, 3, name="later.json", first_step=4)), 1,
+         "of rank 0 only"),
         (lambda run: (many_ranks.write(run, 2, 3), many_ranks.write(run, 1, 3, name="again.json")), 1,
          "step 1 of rank 0 twice"),
         (lambda run: (many_ranks.write(run, 1, 3), many_ranks.write(run / "b", 2, 3, name="b{rank}.json", first_step=9),
@@ -144,6 +147,19 @@ def test_what_can_not_be_compared_is_one_sentence(tmp_path, make, code, words):
     ended = subprocess.run(command, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (code, "")
     assert len(ended.stderr.splitlines()) == 1 and words in ended.stderr and str(run) in ended.stderr
+
+
+def test_a_directory_with_one_trace_is_that_trace(tmp_path):
+    many_ranks.write(tmp_path / "before", 1, 4)
+    many_ranks.write(tmp_path / "after", 1, 4, {(0, None): (0, 100)})
+    (tmp_path / "before" / "notes.txt").write_text("mine")
+    paths = [str(tmp_path / name / "rank0.json") for name in ("before", "after")]
+    assert kineto_spyre.report(tmp_path / "before").facts == make(paths[0]).facts
+    changed = kineto_spyre.report(tmp_path / "before", tmp_path / "after").facts
+    assert changed == compare(*paths).facts
+    command = [sys.executable, "-m", "kineto_spyre", "report", str(tmp_path / "before"), "--json"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(ended.stdout)["trace"] == paths[0]
 
 
 def test_ranks_by_name_and_by_order(tmp_path):
