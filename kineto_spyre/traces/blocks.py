@@ -227,7 +227,7 @@ class Blocks:
 
 def _cuts(buffer: bytes) -> list[tuple[int, int]]:
     """The last places where one event may end and the next begin, the last one first."""
-    window = 4096
+    window = 1024
     while True:
         at = max(0, len(buffer) - window)
         found = [(match.start() + 1, match.end()) for match in _BETWEEN.finditer(buffer, at)]

@@ -8,7 +8,6 @@ Each table is a dict of numpy arrays of one length, one entry an event, in the o
               collective, nelems (elements a collective sends), coll_bytes, coll_group and coll_algo (as a Spyre's
               records tell them of work that belongs to a collective),
               moving and executing (cycles of cycles_ts: in and out of the scratchpad, and computing),
-              stamps (of TS1..TS5: 0 none, 1 five texts, 2 anything else), pair (made of a B and an E)
     flows     start (ns), track, name, cat, id, opens (it is the arrow's start), binds (bp is "e")
     counters  start (ns), track, name, series, value
     memory    start (ns), track, device_type, device_id, address, bytes, allocated, reserved
@@ -21,12 +20,14 @@ filled): a trace has some fifty arguments, and each kind of event a few of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, compress
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import astuple
 
 from kineto_spyre.traces.blocks import Block, Odd, understood
 from kineto_spyre.traces.events import (
@@ -72,12 +73,14 @@ OPTIONAL: dict[str, tuple[Any, Any]] = {
     "coll_algo": (np.int64, ABSENT),
     "moving": (np.int64, ABSENT),
     "executing": (np.int64, ABSENT),
-    "stamps": (np.int8, 0),
-    "pair": (np.bool_, False),
 }
-_WHOLE = ("correlation", "external_id", "device", "bytes", "python_id", "python_parent", "local_memory")
+_FIELDS = [(field.name, field.default) for field in msgspec.structs.fields(Args)]
+_STAMPS = {"queued": ("appended", "queued"), "submitted": ("submitted",)}
+_NOT_AS_THEY_ARE = {"stream", "queue", "queued", "appended", "submitted"}
+_WHOLE = {name for name, default in _FIELDS if default == ABSENT} - _NOT_AS_THEY_ARE
+_TEXTS = {name for name, default in _FIELDS if default is NOTHING} - {"cycles"}
 _NO_ARGS = Args()
-_stamp_lists = msgspec.json.Decoder(list[list[int]]).decode
+_stamp_lists = msgspec.json.Decoder(list[tuple[int, int, int, int, int]]).decode
 
 
 class Interner(dict[Any, int]):
@@ -117,8 +120,6 @@ class Columns:
         self.texts = Interner()
         self.tracks = Interner()  # (pid, tid)
         self.metas: list[Meta] = []
-        self.fraction = False  # whether some time is no whole microsecond
-        self.unpaired: list[dict[str, Any]] = []  # E without a B; after `finish`, B without an E, too
         self._begun: dict[tuple[Any, Any], list[tuple[dict[str, Any], float]]] = {}
 
     def part(self, block: Block) -> Part:
@@ -139,40 +140,36 @@ class Columns:
             return self._part(checked, odd)
 
     def _part(self, events: list[Event], odd: list[Odd]) -> Part:
-        slices = [event for event in events if type(event) is Slice]
-        flows = [event for event in events if type(event) is FlowStart or type(event) is FlowEnd]
+        slices: list[Slice] = []
+        flows: list[FlowStart | FlowEnd] = []
         rest: list[Event] = []
-        if len(slices) + len(flows) < len(events):
-            rest = [event for event in events if type(event) not in (Slice, FlowStart, FlowEnd)]
-        pairs = self._pairs(odd)
-        table = self._slices(slices + pairs)
-        if pairs:
-            table["pair"] = np.arange(len(slices) + len(pairs)) >= len(slices)
+        put: dict[type[Event], Callable[[Any], None]]
+        put = {Slice: slices.append, FlowStart: flows.append, FlowEnd: flows.append}
+        other = rest.append
+        for event in events:
+            put.get(type(event), other)(event)
         self.metas += [event for event in rest if type(event) is Meta]
         return Part(
-            table,
+            self._slices(slices + self._pairs(odd)),
             self._flows(flows),
             self._counters([event for event in rest if type(event) is Counter]),
             self._memory([event for event in rest if type(event) is Instant and event.name == "[memory]"]),
             odd,
         )
 
-    def _times(self, values: list[float]) -> Column:
+    def _times(self, values: Sequence[float]) -> Column:
         """Microseconds of the file as whole nanoseconds."""
         times = np.fromiter(values, np.float64, len(values))
         if len(times) and not (-LIMIT < times.min() and times.max() < LIMIT):
             raise OverflowError
-        if not self.fraction:
-            self.fraction = bool((times != np.floor(times)).any())
         return np.rint(times * 1000).astype(np.int64)
 
-    def _tracks(self, events: Sequence[Any]) -> Column:
-        count = len(events)
+    def _tracks(self, pids: Sequence[Any], tids: Sequence[Any]) -> Column:
+        count = len(pids)
         try:
-            pid = np.fromiter([event.pid for event in events], np.int64, count)
-            tid = np.fromiter([event.tid for event in events], np.int64, count)
+            pid, tid = np.fromiter(pids, np.int64, count), np.fromiter(tids, np.int64, count)
         except ValueError:  # texts among them
-            return self.tracks.column([(event.pid, event.tid) for event in events])
+            return self.tracks.column(list(zip(pids, tids)))
         if count == 0 or max(pid.max(), tid.max()) >= 1 << 31 or min(pid.min(), tid.min()) < 0:
             return self.tracks.column(list(zip(pid.tolist(), tid.tolist())))
         both = pid << 32 | tid
@@ -183,81 +180,49 @@ class Columns:
 
     def _slices(self, slices: list[Slice]) -> Table:
         count = len(slices)
+        name, ts, dur, pid, tid, cat, args = zip(*map(astuple, slices)) if slices else [()] * 7
         table: Table = {
-            "start": self._times([one.ts for one in slices]),
-            "duration": self._times([one.dur for one in slices]),
-            "name": self.names.column([one.name for one in slices]),
-            "cat": self.cats.column([one.cat for one in slices]),
-            "track": self._tracks(slices),
+            "start": self._times(ts),
+            "duration": self._times(dur),
+            "name": self.names.column(name),
+            "cat": self.cats.column(cat),
+            "track": self._tracks(pid, tid),
         }
-        args = [one.args or _NO_ARGS for one in slices]
-        whole: tuple[list[int], ...] = (
-            [one.correlation for one in args],
-            [one.external_id for one in args],
-            [one.device for one in args],
-            [one.bytes for one in args],
-            [one.python_id for one in args],
-            [one.python_parent for one in args],
-            [one.local_memory for one in args],
-        )
-        for name, values in zip(_WHOLE, whole):
-            if values.count(ABSENT) < count:
-                table[name] = np.fromiter(values, np.int64, count)
-        streams = [one.stream for one in args]
-        if streams.count(ABSENT) < count:
-            self._streams(table, streams)
-        queues = [one.queue for one in args]
-        if "stream" not in table and queues.count(ABSENT) < count:
-            table["stream"] = np.fromiter(queues, np.int64, count)
-        for name, stamps in (
-            ("queued", [one.appended for one in args]),
-            ("queued", [one.queued for one in args]),
-            ("submitted", [one.submitted for one in args]),
-        ):
-            if stamps.count(ABSENT) < count and name not in table:
-                table[name] = np.fromiter([_stamp(one) for one in stamps], np.int64, count)
-        for name, raws in (
-            ("dims", [one.dims for one in args]),
-            ("types", [one.types for one in args]),
-            ("grid", [one.grid for one in args]),
-            ("block", [one.block for one in args]),
-        ):
-            if any(raw is not NOTHING for raw in raws):
-                table[name] = self._texts(raws)
-        self._rare(table, args)
+        columns = zip(_FIELDS, zip(*map(astuple, [one or _NO_ARGS for one in args])))
+        given = {field: values for (field, default), values in columns if values.count(default) < count}
+        for field in _WHOLE & given.keys():
+            table[field] = np.fromiter(given[field], np.int64, count)
+        for field, spellings in _STAMPS.items():
+            if stamps := [given[one] for one in spellings if one in given]:
+                table[field] = np.fromiter(map(_stamp, stamps[0]), np.int64, count)
+        for field in _TEXTS & given.keys():
+            table[field] = self._texts(given[field])
+        if "stream" in given:
+            self._streams(table, given["stream"])
+        elif "queue" in given:
+            table["stream"] = np.fromiter(given["queue"], np.int64, count)
+        self._rare(table, given, count)
         return table
 
-    def _rare(self, table: Table, args: list[Args]) -> None:
-        count = len(args)
-        widths = [one.bandwidth for one in args]
-        if widths.count(None) < count:
+    def _rare(self, table: Table, given: dict[str, tuple[Any, ...]], count: int) -> None:
+        """The arguments that few traces have, or that are not kept as they are."""
+        if "bandwidth" in given:
+            widths = given["bandwidth"]
             numbers = (one if type(one) in (int, float) else np.nan for one in widths)
             table["bandwidth"] = np.fromiter(numbers, np.float64, count)  # a text is the rules' concern
-            if any(type(one) is str for one in widths):
-                table["bytes"] = table.get("bytes", np.full(count, ABSENT))
-                table["bytes"][[type(one) is str for one in widths]] = WRONG
-        collectives = [one.collective for one in args]
-        if collectives.count(None) < count:
-            table["collective"] = np.fromiter(
-                (-1 if one is None else self.texts[str(one)] for one in collectives), np.int32, count
-            )
-        sent = [one.nelems for one in args]
-        if sent.count(None) < count:
-            numbers = (one if type(one) is int and abs(one) < LIMIT else ABSENT for one in sent)
+            texts = [type(one) is str for one in widths]
+            if any(texts):
+                table.setdefault("bytes", np.full(count, ABSENT))[texts] = WRONG
+        if "collective" in given:
+            numbered = (-1 if one is None else self.texts[str(one)] for one in given["collective"])
+            table["collective"] = np.fromiter(numbered, np.int32, count)
+        if "nelems" in given:
+            numbers = (one if type(one) is int and abs(one) < LIMIT else ABSENT for one in given["nelems"])
             table["nelems"] = np.fromiter(numbers, np.int64, count)
-        contributed = [one.coll_bytes for one in args]
-        if contributed.count(ABSENT) < count:
-            table["coll_bytes"] = np.fromiter(contributed, np.int64, count)
-            table["coll_group"] = np.fromiter((one.coll_group for one in args), np.int64, count)
-            table["coll_algo"] = np.fromiter((one.coll_algo for one in args), np.int64, count)
-        cycles = [one.cycles for one in args]
-        if any(raw is not NOTHING for raw in cycles):
-            table["moving"], table["executing"] = _phases(cycles)
-        stamps = [one.ts1 for one in args]
-        if stamps.count(None) < count:
-            table["stamps"] = np.fromiter(map(_stamps, args), np.int8, count)
+        if "cycles" in given:
+            table["moving"], table["executing"] = _phases(given["cycles"])
 
-    def _streams(self, table: Table, streams: list[Any]) -> None:
+    def _streams(self, table: Table, streams: Sequence[Any]) -> None:
         count = len(streams)
         try:
             table["stream"] = np.fromiter(streams, np.int64, count)
@@ -266,26 +231,29 @@ class Columns:
             texts = (self.texts[one] if type(one) is str else -1 for one in streams)
             table["stream_text"] = np.fromiter(texts, np.int32, count)
 
-    def _texts(self, raws: list[msgspec.Raw]) -> Column:
-        number = self.texts.__getitem__
-        return np.fromiter([-1 if raw is NOTHING else number(bytes(raw)) for raw in raws], np.int32, len(raws))
+    def _texts(self, raws: Sequence[msgspec.Raw]) -> Column:
+        column = np.full(len(raws), -1, np.int32)
+        present, places = _present(raws)
+        column[places] = self.texts.column(list(map(bytes, present)))
+        return column
 
     def _flows(self, flows: list[FlowStart | FlowEnd]) -> Table:
         if not flows:
             return {}
         count = len(flows)
+        name, ts, pid, tid, flow_id, cat, bp = zip(*map(astuple, flows))
         try:
-            ids = np.fromiter([one.id for one in flows], np.int64, count)
+            ids = np.fromiter(flow_id, np.int64, count)
         except ValueError:  # a text is a number below -1 of its own
-            ids = np.fromiter((_flow_id(one.id, self.texts) for one in flows), np.int64, count)
+            ids = np.fromiter((_flow_id(one, self.texts) for one in flow_id), np.int64, count)
         return {
-            "start": self._times([one.ts for one in flows]),
-            "track": self._tracks(flows),
-            "name": self.names.column([one.name for one in flows]),
-            "cat": self.cats.column([one.cat for one in flows]),
+            "start": self._times(ts),
+            "track": self._tracks(pid, tid),
+            "name": self.names.column(name),
+            "cat": self.cats.column(cat),
             "id": ids,
             "opens": np.fromiter([type(one) is FlowStart for one in flows], np.bool_, count),
-            "binds": np.fromiter([one.bp == "e" for one in flows], np.bool_, count),
+            "binds": np.fromiter([one == "e" for one in bp], np.bool_, count),
         }
 
     def _counters(self, counters: list[Counter]) -> Table:
@@ -294,7 +262,7 @@ class Columns:
         flat = [(one, series, value) for one in counters for series, value in one.args.items()]
         return {
             "start": self._times([one.ts for one, _, _ in flat]),
-            "track": self._tracks([one for one, _, _ in flat]),
+            "track": self._tracks([one.pid for one, _, _ in flat], [one.tid for one, _, _ in flat]),
             "name": self.names.column([one.name for one, _, _ in flat]),
             "series": self.texts.column([series for _, series, _ in flat]),
             "value": np.fromiter((value for _, _, value in flat), np.float64, len(flat)),
@@ -305,7 +273,10 @@ class Columns:
             return {}
         args = [one.args for one in instants if one.args is not None]
         kept = [one for one in instants if one.args is not None]
-        table = {"start": self._times([one.ts for one in kept]), "track": self._tracks(kept)}
+        table = {
+            "start": self._times([one.ts for one in kept]),
+            "track": self._tracks([one.pid for one in kept], [one.tid for one in kept]),
+        }
         for name in ("device_type", "device_id", "address", "bytes", "allocated", "reserved"):
             values = [getattr(one, name) for one in args]
             table[name] = np.array(values, np.uint64).view(np.int64) if name == "address" and min(
@@ -330,20 +301,13 @@ class Columns:
             if event["ph"] == "B":
                 if type(event.get("name")) is str:
                     is_open.append((event, begin.ts))
-            elif not is_open:
-                self.unpaired.append(event)
-            else:
+            elif is_open:
                 first, start = is_open.pop()
                 cat = first.get("cat")
                 made.append(
                     Slice(first["name"], start, begin.ts - start, begin.pid, begin.tid, cat if type(cat) is str else "")
                 )
         return made
-
-    def finish(self) -> None:
-        """No block is left."""
-        self.unpaired += [event for is_open in self._begun.values() for event, _ in is_open]
-        self._begun = {}
 
 
 def _stamp(value: int | str) -> int:
@@ -356,30 +320,33 @@ def _stamp(value: int | str) -> int:
         return WRONG
 
 
-def _phases(raws: list[msgspec.Raw]) -> tuple[Column, Column]:
+def _present(raws: Sequence[msgspec.Raw]) -> tuple[list[msgspec.Raw], Column]:
+    """Those that hold a text, and which they are."""
+    places = [raw is not NOTHING for raw in raws]
+    return list(compress(raws, places)), np.fromiter(places, np.bool_, len(raws)).nonzero()[0]
+
+
+def _phases(raws: Sequence[msgspec.Raw]) -> tuple[Column, Column]:
     """Of five stamps (TS1 -in- TS2 -prepare- TS3 -execute- TS4 -out- TS5): cycles of in and out, and of execute.
 
     A stamp has 32 bits and wraps. Stamps that are all zero, as a copy's are, and what is no five numbers count as none.
     """
     moving, executing = np.full(len(raws), ABSENT), np.full(len(raws), ABSENT)
-    places = [place for place, raw in enumerate(raws) if raw is not NOTHING]
+    present, places = _present(raws)
     try:
-        five = np.array(_stamp_lists(b"[" + b",".join(bytes(raws[place]) for place in places) + b"]"), np.int64)
-    except (msgspec.DecodeError, ValueError, OverflowError):
-        return moving, executing
-    if five.ndim == 2 and five.shape[1] == 5:
-        parts = np.diff(five, axis=1) & 0xFFFFFFFF
-        known = five.any(axis=1)
-        kept = np.array(places)[known]
-        moving[kept] = (parts[:, 0] + parts[:, 3])[known]
-        executing[kept] = parts[:, 2][known]
+        lists = _stamp_lists(b"[" + b",".join(present) + b"]")
+        five = np.fromiter(chain.from_iterable(lists), np.int64, 5 * len(places)).reshape(-1, 5)
+    except (msgspec.DecodeError, OverflowError):
+        if len(raws) == 1:
+            return moving, executing
+        each = [_phases([raw]) for raw in raws]  # some are none
+        return np.concatenate([one for one, _ in each]), np.concatenate([one for _, one in each])
+    parts = np.diff(five, axis=1) & 0xFFFFFFFF
+    known = five.any(axis=1)
+    kept = places[known]
+    moving[kept] = (parts[:, 0] + parts[:, 3])[known]
+    executing[kept] = parts[:, 2][known]
     return moving, executing
-
-
-def _stamps(args: Args) -> int:
-    if args.ts1 is None:
-        return 0
-    return 1 if all(type(one) is str for one in (args.ts1, args.ts2, args.ts3, args.ts4, args.ts5)) else 2
 
 
 def _flow_id(value: Any, texts: Interner) -> int:

@@ -45,11 +45,6 @@ class Args(msgspec.Struct, gc=False):
     coll_algo: int = ABSENT
     nelems: Any = msgspec.field(name="In msg nelems", default=None)  # of a collective
     cycles: msgspec.Raw = msgspec.field(name="cycles_ts", default=NOTHING)
-    ts1: Any = msgspec.field(name="TS1", default=None)
-    ts2: Any = msgspec.field(name="TS2", default=None)
-    ts3: Any = msgspec.field(name="TS3", default=None)
-    ts4: Any = msgspec.field(name="TS4", default=None)
-    ts5: Any = msgspec.field(name="TS5", default=None)
 
 
 class Slice(msgspec.Struct, gc=False, tag_field="ph", tag="X"):

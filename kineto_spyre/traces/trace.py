@@ -247,7 +247,6 @@ def iterate(source: Source, blocks_at_once: int = 16) -> Iterator[Trace]:
 
 def _named(trace: Trace, columns: Columns) -> None:
     """What the numbers mean, and the names of processes and threads."""
-    columns.finish()
     trace.names, trace.cats, trace.tracks = list(columns.names), list(columns.cats), list(columns.tracks)
     trace.texts = [one if isinstance(one, str) else one.decode("utf-8", "replace") for one in columns.texts]
     for meta in columns.metas:
