@@ -39,6 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="what the compiler wrote of where kernels come from: spyre_provenance.json, say",
     )
+    parser.add_argument(
+        "--ideal-cycles",
+        metavar="DIR",
+        help="where the compiler wrote inductor-spyre/KERNEL/perf/ideal_cycles.json: for utilisation of the PT array",
+    )
     parser.add_argument("--top", type=int, default=10, metavar="N", help="rows of each table (default: %(default)s)")
     ranks = parser.add_argument_group("many ranks")
     ranks.add_argument("--rank", type=int, metavar="N", help="show this rank against the rest, too")
@@ -79,7 +84,7 @@ def _fail(sentence: str, code: int) -> int:
 
 def _of_traces(options: argparse.Namespace) -> Shown | int:
     from ..provenance import ProvenanceError
-    from ..report import NoDeviceWork, compare, make
+    from ..report import IdealError, NoDeviceWork, compare, make
     from ..traces import Unreadable, read
     from ..traces.json_text import shown
 
@@ -91,9 +96,9 @@ def _of_traces(options: argparse.Namespace) -> Shown | int:
             return _fail(f"{shown(path)[1:-1]} {error}", 2)
     try:
         if len(traces) == 1:
-            return make(traces[0], options.link, options.provenance)
+            return make(traces[0], options.link, options.provenance, options.ideal_cycles)
         return compare(*traces)
-    except ProvenanceError as error:
+    except (ProvenanceError, IdealError) as error:
         return _fail(str(error), 2)
     except NoDeviceWork as error:
         return _fail(f"{shown(error.source)[1:-1]} {error}", 1)

@@ -24,6 +24,7 @@ from typing import Any, TypeGuard
 from kineto_spyre.provenance import load
 from kineto_spyre.report import changes, changes_shown, notebook, plots, terminal
 from kineto_spyre.report.facts import NoDeviceWork, facts
+from kineto_spyre.report.ideal import IdealError, ideal_cycles
 from kineto_spyre.report.ranks import comparing, ranks_shown
 from kineto_spyre.report.ranks.comparing import NotComparable
 from kineto_spyre.report.ranks.finding import lone_trace
@@ -34,6 +35,7 @@ from kineto_spyre.traces.opening import Source
 
 __all__ = [
     "Comparison",
+    "IdealError",
     "NoDeviceWork",
     "NotComparable",
     "Ranks",
@@ -102,20 +104,27 @@ class Ranks(Shown):
         return "\n".join(terminal.plain(iter([ranks_shown.against(self.facts, number)])))
 
 
-def make(source: Source | Trace, link: float | None = None, provenance: str | os.PathLike[str] | None = None) -> Report:
+def make(
+    source: Source | Trace,
+    link: float | None = None,
+    provenance: str | os.PathLike[str] | None = None,
+    ideal: str | os.PathLike[str] | None = None,
+) -> Report:
     """A report of a trace: a path, a file's bytes, or a torch.profiler.profile that has stopped.
 
     Args:
         link: GB/s of the link between host and device; None: the best copy of the trace stands for it.
         provenance: where kernels come from: a spyre_provenance.json, or Inductor's node mappings.
+        ideal: the folder in which the compiler wrote `inductor-spyre/KERNEL/perf/ideal_cycles.json`.
 
     Raises:
+        IdealError: that folder can't be read; the text says why.
         ProvenanceError: the file of provenance can't be read; the text says why.
         Unreadable: the source is no trace; the text says why.
         NoDeviceWork: nothing in it ran on a device.
     """
     known = load(provenance) if provenance is not None else None
-    return Report(facts(_read(source), link, known))
+    return Report(facts(_read(source), link, known, ideal_cycles(ideal) if ideal is not None else None))
 
 
 def compare(before: Source | Trace, after: Source | Trace) -> Comparison:

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from kineto_spyre.report.arithmetic import Arithmetic
 from kineto_spyre.report.section import Section
-from kineto_spyre.report.work import Array, Work
+from kineto_spyre.report.utilisation import of_work
+from kineto_spyre.report.work import KERNEL, Array, Work
 from kineto_spyre.telemetry.counters import POWER, TEMPERATURE
 from kineto_spyre.telemetry.energy import estimate, running
 from kineto_spyre.traces import Trace
@@ -79,6 +81,8 @@ def _device(work: Work, device: int, begin: Array, watts: Array, celsius: float)
         return {"joules": joules.joules, "error": joules.error}
 
     everything = np.arange(len(mine))
+    of_piece = of_work(work)
+    kernels = mine[work.kind[mine] == KERNEL]
     seconds = (work.window[1] - work.window[0]) * 1e-9
     idle = solved.of_idle(seconds)
     return {
@@ -86,13 +90,15 @@ def _device(work: Work, device: int, begin: Array, watts: Array, celsius: float)
         "samples": solved.windows,
         "window": window,
         "seconds": seconds,
-        "work": amount(everything),
+        "work": _with_operations(amount(everything), _operations(work, kernels, of_piece) if len(kernels) else None),
         "idle": {"watts": solved.idle.joules, "joules": idle.joules, "error": idle.error},
         "kernels": _sorted(
             {
                 "name": work.trace.names[name],
                 "count": int((kind == place).sum()),
-                **amount(np.flatnonzero(kind == place)),
+                **_with_operations(
+                    amount(np.flatnonzero(kind == place)), _operations(work, mine[kind == place], of_piece)
+                ),
             }
             for place, name in enumerate(names.tolist())
         ),
@@ -101,6 +107,19 @@ def _device(work: Work, device: int, begin: Array, watts: Array, celsius: float)
         "ranges": _ranges(work, device, everything, amount),
         "limits": _limits(work, device, begin, watts, celsius),
     }
+
+
+def _operations(work: Work, pieces: Array, of_piece: list[Arithmetic | None]) -> float | None:
+    """The operations of some pieces, from the shapes of the ops that launched them; None if one of them is unknown."""
+    if any(of_piece[piece] is None for piece in pieces.tolist()):
+        return None
+    return float(sum(one.flops for piece in pieces.tolist() if (one := of_piece[piece]) is not None))
+
+
+def _with_operations(energy: dict[str, float], flops: float | None) -> dict[str, float | None]:
+    """Energy with operations, and operations a joule (above idle)."""
+    joules = energy["joules"]
+    return {**energy, "flops": flops, "flops_per_joule": flops / joules if flops and joules > 0 else None}
 
 
 def _sorted(found: Any) -> list[dict[str, Any]]:
@@ -162,10 +181,11 @@ def sections(facts: dict[str, Any], top: int) -> Iterator[Section]:
             f"Work took {_joules(one['work'])} above idle; idle power is {one['idle']['watts']:.1f} W, "
             f"{_joules(one['idle'])} in {one['seconds']:.3g} s. From {samples}."
         ]
-        heads = ("kernels and copies", "count", "energy", "J each")
+        heads = ("kernels and copies", "count", "energy", "J each", "Gops/J")
         said += [limit["sentence"] for limit in one["limits"]]
         yield Section(f"Energy of device {one['device']}", said, heads, [
-            (row["name"], f"{row['count']:,}", _joules(row), f"{row['joules'] / row['count']:.3g}")
+            (row["name"], f"{row['count']:,}", _joules(row), f"{row['joules'] / row['count']:.3g}",
+             "" if row["flops_per_joule"] is None else f"{row['flops_per_joule'] / 1e9:.3g}")
             for row in one["kernels"][:top]])  # fmt: skip
         for title, key in (("op", "ops"), ("step", "steps"), ("range", "ranges")):
             if rows := one[key][:top]:

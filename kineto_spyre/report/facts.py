@@ -18,6 +18,7 @@ from kineto_spyre.report.layers import by_category, compilation, scratchpad
 from kineto_spyre.report.memory import memory
 from kineto_spyre.report.origins import origins
 from kineto_spyre.report.steps import outliers, steps
+from kineto_spyre.report.utilisation import utilisation
 from kineto_spyre.report.work import KINDS, Array, Work, understood
 from kineto_spyre.traces import Trace
 
@@ -33,11 +34,14 @@ class NoDeviceWork(Exception):
         self.source = source
 
 
-def facts(trace: Trace, link: float | None = None, known: Known | None = None) -> dict[str, Any]:
+def facts(
+    trace: Trace, link: float | None = None, known: Known | None = None, ideal: dict[str, float] | None = None
+) -> dict[str, Any]:
     """All facts of one trace.
 
     Args:
         known: what the compiler wrote of kernels' origins.
+        ideal: the compiler's ideal cycles by kernel.
         link: GB/s of the link between host and device; None: the best copy of the trace stands for it.
 
     Raises:
@@ -55,6 +59,7 @@ def facts(trace: Trace, link: float | None = None, known: Known | None = None) -
         "machine": {"launch_latency": classifier.machine.latency, "gap": classifier.machine.gap},
         "devices": [_device(work, device, classifier) for device in np.unique(work.device).tolist()],
         "kernels": kernels(work),
+        "utilisation": utilisation(work, classifier.machine.latency + classifier.machine.gap, ideal),
         "shapes": by_shape(work),
         "ops": ops(work),
         "waits": _waits(work),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
+from kineto_spyre.report.roofline_plot import roofline
 from kineto_spyre.report.section import Plot
 from kineto_spyre.report.verdict import duration, size
 
@@ -75,6 +76,7 @@ def of_trace(facts: dict[str, Any]) -> list[Plot]:
         Plot("Step times", steps(facts) if len(facts["steps"]) > 1 else ""),
         Plot("Why the device was idle", causes(facts)),
         Plot("Longest kernels", kernels(facts)),
+        Plot("Roofline", roofline(facts)),
         Plot("Allocated memory", memory(facts)),
         Plot("Memory by category", categories(facts)),
     ]

@@ -13,13 +13,12 @@ The limits are far apart on purpose: what lies between depends on the card, and 
 
 from __future__ import annotations
 
-import json
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kineto_spyre.report.arithmetic import arithmetic
 from kineto_spyre.traces import Trace
 
 Array = npt.NDArray[Any]
@@ -27,46 +26,17 @@ Array = npt.NDArray[Any]
 UNKNOWN, COMPUTE, MEMORY = range(3)
 BOUNDS = ("unknown", "compute", "device memory")
 BELOW, ABOVE = 10.0, 400.0  # FLOPs a byte
-_BYTES = {
-    "float": 4, "double": 8, "c10::Half": 2, "c10::BFloat16": 2, "long int": 8, "long": 8, "int": 4, "short int": 2,
-    "signed char": 1, "unsigned char": 1, "bool": 1,
-}  # fmt: skip
-# Which inputs a matrix product multiplies.
-_PRODUCTS = {
-    "aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::addmm": (1, 2), "aten::baddbmm": (1, 2), "aten::linear": (0, 1)
-}  # fmt: skip
-# Ops of a few operations an element.
-_FEW = """
-    add add_ sub sub_ mul mul_ div div_ relu relu_ neg copy_ clone cat fill_ zero_ clamp clamp_min threshold_backward
-    where eq ne lt gt abs sqrt rsqrt sum mean maximum minimum addcmul addcdiv addcmul_ addcdiv_ bitwise_and masked_fill_
-    index index_select embedding gather scatter_add_"""
-_ELEMENTWISE = {f"aten::{name}" for name in _FEW.split()}
+# Ops whose operations can't be told from their shapes, and are a few an element.
+_FEW = {f"aten::{name}" for name in """
+    cat fill_ zero_ sum mean index index_select embedding gather scatter_add_""".split()}  # fmt: skip
 
 
 def intensity(op: str, dims: str, types: str) -> float | None:
     """FLOPs a byte of device memory that an op touches; None if its shapes don't tell."""
-    try:
-        shapes, kinds = json.loads(dims), json.loads(types)
-    except ValueError:
-        return None
-    if not isinstance(shapes, list) or not isinstance(kinds, list) or len(shapes) != len(kinds):
-        return None
-    tensors = {
-        place: (shape, _BYTES[kind]) for place, (shape, kind) in enumerate(zip(shapes, kinds))
-        if kind in _BYTES and isinstance(shape, list) and all(type(one) is int for one in shape)
-    }  # fmt: skip
-    touched = sum(math.prod(shape) * size for shape, size in tensors.values())
-    if op in _PRODUCTS:
-        left, right = (tensors.get(place) for place in _PRODUCTS[op])
-        if left is None or right is None or len(left[0]) < 2 or len(right[0]) < 2:
-            return None
-        rows, inner = math.prod(left[0][:-1]), left[0][-1]
-        columns = right[0][-2] if op == "aten::linear" else right[0][-1]
-        touched += rows * columns * left[1]
-        return 2 * rows * inner * columns / touched if touched else None
-    if op in _ELEMENTWISE and touched:
-        return 2 * sum(math.prod(shape) for shape, _ in tensors.values()) / touched
-    return None
+    told = arithmetic(op, dims, types)
+    if told is not None:
+        return told.flops / told.bytes if told.bytes else None
+    return 1.0 if op in _FEW else None
 
 
 def bounds(trace: Trace, rows: Array, ops: Array) -> Array:
