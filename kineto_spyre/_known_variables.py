@@ -73,7 +73,7 @@ _OTHERS = (
     Row("aiu-smi", "SENLIB_DEVEL_CONFIG_FILE=FILE", "lets the driver collect hardware counters; aiu-smi needs it",
         "the counters are sampled while the program runs"),
     Row("aiu-smi", "DTCOMPILER_KEEP_EXPORT=true", "keeps what the compiler exports: aiu-smi's rsvmem and acelyzer's "
-        "utilisation need it", "disk"),
+        "utilization need it", "disk"),
     Row("aiu-smi", "DEEPRT_EXPORT_DIR=FOLDER", "where exports go; the same for the program and for aiu-smi", "disk"),
     Row("acelyzer", "DTCOMPILER_EXPORT_DIR=FOLDER", "where the compiler exports what acelyzer reads with its option -c",
         "disk"),

@@ -42,7 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ideal-cycles",
         metavar="DIR",
-        help="where the compiler wrote inductor-spyre/KERNEL/perf/ideal_cycles.json: for utilisation of the PT array",
+        help="where the compiler wrote inductor-spyre/KERNEL/perf/ideal_cycles.json: for utilization of the PT array",
+    )
+    parser.add_argument(
+        "--celsius-limit",
+        type=float,
+        default=90.0,
+        metavar="C",
+        help="name the steps in which a card was this hot (default: %(default)s, which is assumed)",
     )
     parser.add_argument("--top", type=int, default=10, metavar="N", help="rows of each table (default: %(default)s)")
     ranks = parser.add_argument_group("many ranks")
@@ -96,7 +103,7 @@ def _of_traces(options: argparse.Namespace) -> Shown | int:
             return _fail(f"{shown(path)[1:-1]} {error}", 2)
     try:
         if len(traces) == 1:
-            return make(traces[0], options.link, options.provenance, options.ideal_cycles)
+            return make(traces[0], options.link, options.provenance, options.ideal_cycles, options.celsius_limit)
         return compare(*traces)
     except (ProvenanceError, IdealError) as error:
         return _fail(str(error), 2)

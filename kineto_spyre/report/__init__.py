@@ -23,6 +23,7 @@ from typing import Any, TypeGuard
 
 from kineto_spyre.provenance import load
 from kineto_spyre.report import changes, changes_shown, notebook, plots, terminal
+from kineto_spyre.report.energy import CELSIUS_LIMIT
 from kineto_spyre.report.facts import NoDeviceWork, facts
 from kineto_spyre.report.ideal import IdealError, ideal_cycles
 from kineto_spyre.report.ranks import comparing, ranks_shown
@@ -109,6 +110,7 @@ def make(
     link: float | None = None,
     provenance: str | os.PathLike[str] | None = None,
     ideal: str | os.PathLike[str] | None = None,
+    celsius: float = CELSIUS_LIMIT,
 ) -> Report:
     """A report of a trace: a path, a file's bytes, or a torch.profiler.profile that has stopped.
 
@@ -116,6 +118,7 @@ def make(
         link: GB/s of the link between host and device; None: the best copy of the trace stands for it.
         provenance: where kernels come from: a spyre_provenance.json, or Inductor's node mappings.
         ideal: the folder in which the compiler wrote `inductor-spyre/KERNEL/perf/ideal_cycles.json`.
+        celsius: the temperature at which a step is named as one that met a limit.
 
     Raises:
         IdealError: that folder can't be read; the text says why.
@@ -124,7 +127,7 @@ def make(
         NoDeviceWork: nothing in it ran on a device.
     """
     known = load(provenance) if provenance is not None else None
-    return Report(facts(_read(source), link, known, ideal_cycles(ideal) if ideal is not None else None))
+    return Report(facts(_read(source), link, known, ideal_cycles(ideal) if ideal is not None else None, celsius))
 
 
 def compare(before: Source | Trace, after: Source | Trace) -> Comparison:

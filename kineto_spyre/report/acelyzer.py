@@ -56,7 +56,7 @@ def analyze(
         trace: Chrome JSON, plain or gzip.
         command: the program; found unless told.
         ideal_cycles: a directory of torch-spyre's compiler that holds ideal_cycles.json files; with it acelyzer adds
-            the PT array's utilisation.
+            the PT array's utilization.
         keep: a folder for what acelyzer writes; nothing is kept unless told.
         timeout: seconds that each of its two runs may take.
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from kineto_spyre.report.arithmetic import Arithmetic
 from kineto_spyre.report.section import Section
-from kineto_spyre.report.utilisation import of_work
+from kineto_spyre.report.utilization import of_work
 from kineto_spyre.report.work import KERNEL, Array, Work
 from kineto_spyre.telemetry.counters import POWER, TEMPERATURE
 from kineto_spyre.telemetry.energy import estimate, running

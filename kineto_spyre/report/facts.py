@@ -11,14 +11,14 @@ import numpy as np
 
 from kineto_spyre.provenance import Known
 from kineto_spyre.report.bandwidth import bandwidth
-from kineto_spyre.report.energy import energy
+from kineto_spyre.report.energy import CELSIUS_LIMIT, energy
 from kineto_spyre.report.idle import Classifier, causes, covered, idle
 from kineto_spyre.report.kernels import by_shape, copies, kernels, ops
 from kineto_spyre.report.layers import by_category, compilation, scratchpad
 from kineto_spyre.report.memory import memory
 from kineto_spyre.report.origins import origins
 from kineto_spyre.report.steps import outliers, steps
-from kineto_spyre.report.utilisation import utilisation
+from kineto_spyre.report.utilization import utilization
 from kineto_spyre.report.work import KINDS, Array, Work, understood
 from kineto_spyre.traces import Trace
 
@@ -35,12 +35,17 @@ class NoDeviceWork(Exception):
 
 
 def facts(
-    trace: Trace, link: float | None = None, known: Known | None = None, ideal: dict[str, float] | None = None
+    trace: Trace,
+    link: float | None = None,
+    known: Known | None = None,
+    ideal: dict[str, float] | None = None,
+    celsius: float = CELSIUS_LIMIT,
 ) -> dict[str, Any]:
     """All facts of one trace.
 
     Args:
         known: what the compiler wrote of kernels' origins.
+        celsius: the temperature at which a step is named.
         ideal: the compiler's ideal cycles by kernel.
         link: GB/s of the link between host and device; None: the best copy of the trace stands for it.
 
@@ -59,7 +64,7 @@ def facts(
         "machine": {"launch_latency": classifier.machine.latency, "gap": classifier.machine.gap},
         "devices": [_device(work, device, classifier) for device in np.unique(work.device).tolist()],
         "kernels": kernels(work),
-        "utilisation": utilisation(work, classifier.machine.latency + classifier.machine.gap, ideal),
+        "utilization": utilization(work, classifier.machine.latency + classifier.machine.gap, ideal),
         "shapes": by_shape(work),
         "ops": ops(work),
         "waits": _waits(work),
@@ -69,7 +74,7 @@ def facts(
         "compile": compilation(trace),
         "origins": origins(trace, known),
         "bandwidth": bandwidth(trace),
-        "energy": energy(work),
+        "energy": energy(work, celsius),
     }
     found["link"], found["copies"] = copies(work, link)
     found["steps"] = steps(work, classifier)

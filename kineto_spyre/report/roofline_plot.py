@@ -1,7 +1,7 @@
 """The roofline as a picture: each kernel of a Spyre at its operations a byte and its operations a second, both as
 powers of ten, below the roofs of device memory, of the scratchpad, and of each type's peak rate.
 
-In: facts of `utilisation`. Out: an <svg>, or "" where no kernel's operations are known.
+In: facts of `utilization`. Out: an <svg>, or "" where no kernel's operations are known.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COLOURS = {"compute": 0, "device memory": 3, "scratchpad": 2, "launch": 5, "unkn
 
 def roofline(facts: dict[str, Any]) -> str:
     """The picture of one trace."""
-    told = facts["utilisation"]
+    told = facts["utilization"]
     shown = [one for one in told["kernels"] if one["intensity"] and one["achieved"]] if told else []
     if not shown:
         return ""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from kineto_spyre.report import acelyzer, bandwidth, energy, layers, origins, utilisation
+from kineto_spyre.report import acelyzer, bandwidth, energy, layers, origins, utilization
 from kineto_spyre.report.section import Section
 from kineto_spyre.report.verdict import duration, size
 
@@ -38,7 +38,7 @@ def sections(facts: dict[str, Any], top: int = 10) -> Iterator[Section]:
              for one in device["causes"]],
         )  # fmt: skip
     yield from _named(facts, top)
-    yield from utilisation.sections(facts, top)
+    yield from utilization.sections(facts, top)
     names = {"launch_call": "the launching call", "launch_latency": "launch to start, track free",
              "queue_wait": "launch to start, track busy",
              "after_predecessor": "end of work before to start"}  # fmt: skip

@@ -7,7 +7,7 @@ Memory                 the device's curve: the plugin knows Device Type 0 and 1,
                        the view answers HTTP 500
 all of them            with several cards and memory events the run can't be loaded: the plugin looks for a card's
                        entry in `deviceProperties`, which holds one for all of them (two would stop acelyzer)
-Trace                  the plugin adds utilisation counters by cutting the file at its last `]`: a bracket in the
+Trace                  the plugin adds utilization counters by cutting the file at its last `]`: a bracket in the
                        metadata that follows the events leaves broken JSON. Here they come before the first event
 
 The plugin parses in processes that it spawns, where TensorBoard's entry points are not imported: `RunLoader` is

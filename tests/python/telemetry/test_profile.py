@@ -79,3 +79,42 @@ def test_a_file_that_stays_torn(run_python, tmp_path):
     assert any(e.get("cat") == "kernel" and e["name"] == "load" for e in trace["traceEvents"])
     assert "telemetry_unreadable" in told["diagnostics"]
     assert any("was being written each time" in text for text in told["warnings"])
+
+
+THROTTLED = """
+    import json, time
+    import kineto_spyre
+    from kineto_spyre import emulator
+    emulator.enable(devices=1, seed=1, metrics=".")
+    import torch
+    x = torch.ones(4, device="spyre")
+    device = emulator.Device(0)
+    with emulator.faults(throttle=42.5):
+        with kineto_spyre.profile_spyre(telemetry=True) as prof:
+            with torch.profiler.record_function("ProfilerStep#0"):
+                device.launch("modelled", flops=1e9, dtype="float16")
+                device.synchronize()
+                time.sleep(0.3)
+            with torch.profiler.record_function("ProfilerStep#1"):
+                device.launch("load", ns=1_000_000_000, watts=55)  # 42 C at first; 0.05 of the way to 75 C in a second
+                device.synchronize()
+                time.sleep(0.2)
+                device.launch("modelled", flops=1e9, dtype="float16")
+                device.synchronize()
+        prof.export_chrome_trace("trace.json")
+"""
+
+
+def test_a_step_that_met_a_thermal_limit_is_named(run_python, tmp_path):
+    import kineto_spyre.report
+
+    run_python(THROTTLED)
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    cold, hot = (e["dur"] for e in trace["traceEvents"] if e.get("cat") == "kernel" and e["name"] == "modelled")
+    assert 1.9 < hot / cold < 2.1  # the card was throttled in the second step
+    (energy,) = kineto_spyre.report.make(tmp_path / "trace.json", celsius=42.5).facts["energy"]
+    thermal = [one for one in energy["limits"] if one["what"] == "temperature"]
+    assert [one["title"] for one in thermal] == ["step 1"]
+    assert thermal[0]["highest"] >= 42.5 and "met a limit: temperature" in thermal[0]["sentence"]
+    (energy,) = kineto_spyre.report.make(tmp_path / "trace.json").facts["energy"]
+    assert not [one for one in energy["limits"] if one["what"] == "temperature"]

@@ -101,3 +101,31 @@ def test_no_compile_events_where_nothing_was_compiled(tmp_path):
     prof.export_chrome_trace(str(tmp_path / "trace.json"))
     said = json.loads((tmp_path / "trace.json").read_text())[_layers.KEY]
     assert said["compile"]["phases"] == 0 and "diagnostics" not in said
+
+
+def test_layers_that_are_off_run_nothing_while_the_program_runs() -> None:
+    """Not one Python function of this package runs on any thread, and no thread and no log handler is added."""
+    import logging
+    import sys
+    import threading
+
+    x = torch.ones(4, device="spyre")
+    log = logging.getLogger("torch.__trace")
+    before = threading.active_count(), list(log.handlers)
+    called: list[str] = []
+
+    def seen(frame, event, argument) -> None:
+        if "kineto_spyre" in frame.f_code.co_filename and "tests" not in frame.f_code.co_filename:
+            called.append(frame.f_code.co_name)
+
+    with kineto_spyre.profile_spyre():
+        assert (threading.active_count(), list(log.handlers)) == before
+        threading.setprofile(seen)
+        sys.setprofile(seen)
+        try:
+            for _ in range(100):
+                x = x + 1
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+    assert called == []

@@ -1,4 +1,4 @@
-"""Utilisation of the PT array and the roofline: right against the emulator's cost model, from its own figures."""
+"""Utilization of the PT array and the roofline: right against the emulator's cost model, from its own figures."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import re
 
 import pytest
 import torch
+from hand_made_work import as_bytes, launch, slice_
+from hand_made_work import kernel as kernel_event
 
 import kineto_spyre
 from kineto_spyre import _emulator
-from kineto_spyre.report import IdealError, utilisation
+from kineto_spyre.report import IdealError, utilization
 from kineto_spyre.report.arithmetic import arithmetic
 
 N = 1024
@@ -35,28 +37,28 @@ def trace(tmp_path_factory):
         torch.add(h, h)
         torch.spyre.synchronize()
         torch.add(z, z)
-    path = tmp_path_factory.mktemp("utilisation") / "trace.json"
+    path = tmp_path_factory.mktemp("utilization") / "trace.json"
     prof.export_chrome_trace(str(path))
     return path
 
 
 def kernel(report, op: str, flops: float):
-    (found,) = [one for one in report.facts["utilisation"]["kernels"] if f"_{op}_" in one["name"]
+    (found,) = [one for one in report.facts["utilization"]["kernels"] if f"_{op}_" in one["name"]
                 and one["flops"] == flops]  # fmt: skip
     return found
 
 
 def test_the_cards_figures_are_those_of_the_cost_model():
-    assert utilisation.PEAKS["c10::Half"] == pytest.approx(figure("peak fp16"), rel=1e-4)
-    assert utilisation.PEAKS["float"] == pytest.approx(figure("peak fp32"), rel=1e-4)
-    assert utilisation.PEAKS["signed char"] == pytest.approx(figure("peak int8"), rel=1e-4)
-    assert pytest.approx(figure("device memory bandwidth"), rel=1e-4) == utilisation.MEMORY_BYTES
-    assert pytest.approx(32 * figure("ring bandwidth of a core"), rel=1e-4) == utilisation.SCRATCHPAD_BYTES
-    assert pytest.approx(figure("core clock"), rel=1e-4) == utilisation.CORE_HZ
-    assert pytest.approx(figure("cycle stamp clock"), rel=1e-4) == utilisation.STAMP_HZ
+    assert utilization.PEAKS["c10::Half"] == pytest.approx(figure("peak fp16"), rel=1e-4)
+    assert utilization.PEAKS["float"] == pytest.approx(figure("peak fp32"), rel=1e-4)
+    assert utilization.PEAKS["signed char"] == pytest.approx(figure("peak int8"), rel=1e-4)
+    assert pytest.approx(figure("device memory bandwidth"), rel=1e-4) == utilization.MEMORY_BYTES
+    assert pytest.approx(32 * figure("ring bandwidth of a core"), rel=1e-4) == utilization.SCRATCHPAD_BYTES
+    assert pytest.approx(figure("core clock"), rel=1e-4) == utilization.CORE_HZ
+    assert pytest.approx(figure("cycle stamp clock"), rel=1e-4) == utilization.STAMP_HZ
 
 
-def test_a_product_is_bound_by_compute_and_its_utilisation_is_the_cost_models(trace):
+def test_a_product_is_bound_by_compute_and_its_utilization_is_the_cost_models(trace):
     one = kernel(kineto_spyre.report(trace), "mm", 2.0 * N**3)
     compute, overhead = 2 * N**3 / figure("peak fp32") * 1e9, figure("kernel overhead")
     moved = 3 * N * N * 4
@@ -120,3 +122,21 @@ def test_what_shapes_do_not_tell_is_unknown():
     assert arithmetic("aten::mm", "[[4], [4]]", '["float", "float"]') is None
     assert arithmetic("aten::mm", "no json", "[]") is None
     assert arithmetic("aten::add", "[[3], [4]]", '["float", "float"]') is None
+
+
+def test_operations_a_joule_where_shapes_tell_them():
+    shapes = {"Input Dims": [[N, N], [N, N]], "Input type": ["float", "float"], "External id": 7}
+    events = [
+        slice_("cpu_op", "aten::mm", 900_000, 100, **shapes),
+        launch(900_010, 5, 7),
+        kernel_event(1_000_000, 1_000_000, 5, 7),
+    ]
+    for at in range(0, 3_000_000, 100_000):
+        watts = 45 if 1_000_000 <= at < 2_000_000 else 20
+        events.append({"ph": "C", "name": "pwr (W)", "pid": 0, "tid": 0, "ts": at, "args": {"W": watts}})
+    report = kineto_spyre.report(as_bytes(events))
+    (energy,) = report.facts["energy"]
+    for one in (energy["work"], energy["kernels"][0]):
+        assert one["flops"] == 2 * N**3
+        assert one["flops_per_joule"] == pytest.approx(2 * N**3 / 25, rel=0.05)  # 25 W above idle for a second
+    assert "Gops/J" in str(report)

@@ -1,7 +1,7 @@
 """How close each kernel of a Spyre comes to what the card can do, and what keeps it from more: a roofline.
 
 In: Work, and what the compiler wrote of ideal cycles. Out: facts, or None where the trace is of no Spyre; durations in
-ns. Three utilisations of the PT array, each None where nothing tells it:
+ns. Three utilizations of the PT array, each None where nothing tells it:
 
     by_flops   operations of the op that launched the kernel, from its shapes, over what the array does in that time
     by_cycles  cycles that the kernel's stamps call computing (TS3 to TS4), over the kernel's time
@@ -82,7 +82,7 @@ def total(pieces: Array, of_piece: list[Arithmetic | None]) -> Arithmetic | None
     return Arithmetic(sum(one.flops for one in whole), sum(one.bytes for one in whole), types.pop())
 
 
-def utilisation(work: Work, launch: int, ideal: dict[str, float] | None = None) -> dict[str, Any] | None:
+def utilization(work: Work, launch: int, ideal: dict[str, float] | None = None) -> dict[str, Any] | None:
     """Facts of all kernels, the longest in total first.
 
     Args:
@@ -167,7 +167,7 @@ def _ideal_of(name: str, ideal: dict[str, float] | None) -> float | None:
 
 def sections(facts: dict[str, Any], top: int) -> Iterator[Section]:
     """What is shown of them."""
-    told = facts["utilisation"]
+    told = facts["utilization"]
     if told is None or not told["kernels"]:
         return
     card = told["card"]
