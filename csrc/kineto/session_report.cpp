@@ -51,7 +51,7 @@ void add_findings(const trace::Trace& trace, Diagnostics& diagnostics) {
   }
   for (size_t i = 0; i < aiupti::kKinds; ++i) {
     const auto& sizes = trace.sizes[i];
-    if (sizes.seen == 0 || sizes.seen == sizes.built) continue;
+    if (sizes.seen == 0 || sizes.seen == sizes.built || sizes.seen == sizes.read) continue;
     JsonObject details;
     details.text("kind", aiupti::kind_name(static_cast<aiupti::Kind>(i)));
     details.number("seen", uint64_t{sizes.seen}).number("built", uint64_t{sizes.built});

@@ -67,6 +67,7 @@ void DeviceEvents::finish(Trace* trace) const {
   trace->out_of_window += counts_.out_of_window;
   trace->not_requested += counts_.not_requested;
   trace->early = counts_.early;
+  for (size_t kind = 0; kind < read_.size(); ++kind) trace->sizes[kind].read = read_[kind];
   trace->long_kernels = counts_.long_kernels;
   trace->unlinked = counts_.unlinked;
   trace->linked = counts_.linked;

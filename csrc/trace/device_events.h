@@ -92,6 +92,7 @@ class DeviceEvents {
   ClockEvidence& evidence_;
   Stream last_;
   Counts counts_;
+  std::array<size_t, aiupti::kKinds> read_{};  // RecordSizes::read
   std::vector<Event*> pending_;
   uint32_t unnumbered_ = 0;  // device work without a correlation id
   const Event* first_early_ = nullptr;
@@ -127,7 +128,10 @@ void DeviceEvents::add(Event& event, AIUpti_Activity* record, size_t size) {
   event.flags = Event::kNone;
   if (size != sizeof(R)) [[unlikely]] {
     if (size < sizeof(R)) event.set(Event::kShort);
-    if (options_.emulated && aiupti::has_collective_tail(typed, size)) event.set(Event::kTail);
+    if (options_.emulated && aiupti::has_collective_tail(typed, size)) {
+      event.set(Event::kTail);
+      read_[static_cast<size_t>(kind)] = size;
+    }
   }
   const uint64_t correlation = aiupti::correlation_id(typed);
   Launch* launch = correlation != 0 ? joiner_.table().find(correlation) : nullptr;

@@ -110,6 +110,7 @@ struct DeviceClock {
 struct RecordSizes {  // bytes of a record of one kind
   size_t built = 0;
   size_t seen = 0;  // the last that differed from built, else built; 0 if there was no record
+  size_t read = 0;  // with what is read behind the record (aiupti::CollectiveTail); 0 where nothing is
 };
 
 struct Trace {
