@@ -137,7 +137,7 @@ def instructions(steps: int, prompt: int) -> None:
 # In which libraries the instructions are.
 PLACES = {
     "all": ("",),
-    "the plugin: notes of ops, buffers": ("/_C.",),
+    "the plugin: op events, buffers": ("/_C.",),
     "PyTorch": ("torch", "c10"),
     "the emulated card, its libaiupti, its kernels": ("spyre_emulator", "aiupti_emulated", "/_device.", "/_emulator."),
     "the C library, for all of them": ("/libc.so",),

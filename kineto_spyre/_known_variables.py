@@ -43,10 +43,10 @@ _OTHERS = (
         "disk; slower compilation"),
     Row("PyTorch", "INDUCTOR_PROVENANCE=1", "keeps which source nodes each kernel was made of, for kineto-spyre "
         "annotate", "slower compilation"),
-    Row("PyTorch", "TORCHINDUCTOR_FORCE_DISABLE_CACHES=1", "compiles anew, so that no phase is hidden by a cache",
+    Row("PyTorch", "TORCHINDUCTOR_FORCE_DISABLE_CACHES=1", "compiles again, so that no phase is hidden by a cache",
         "every compilation runs in full"),
     Row("PyTorch", "TORCHINDUCTOR_CACHE_DIR=FOLDER", "where compiled code is kept", "disk"),
-    Row("PyTorch", "TORCH_DEVICE_BACKEND_AUTOLOAD=0", "loads no backend when torch is imported, this plugin neither",
+    Row("PyTorch", "TORCH_DEVICE_BACKEND_AUTOLOAD=0", "loads no backend when torch is imported, nor this plugin",
         "no Spyre and no profile of one, until they are imported"),
     Row("PyTorch", "KINETO_LOG_LEVEL=6", "silences Kineto's own messages", "its warnings are hidden, too"),
     Row("PyTorch", "KINETO_USE_DAEMON=1", "lets a daemon start profiles in this process (kineto-spyre trigger needs "

@@ -10,7 +10,7 @@
 // number differs between releases: unless the SDK has them, they have none, and the number is shown.
 namespace kineto_spyre::aiupti::cbids {
 
-struct Call {
+struct NamedCall {
   uint32_t cbid;
   std::string_view name;
   CbidData data = CbidData::kNothing;
@@ -18,7 +18,7 @@ struct Call {
 };
 
 constexpr auto sorted(auto calls) {
-  std::ranges::sort(calls, {}, &Call::cbid);
+  std::ranges::sort(calls, {}, &NamedCall::cbid);
   return calls;
 }
 
@@ -32,7 +32,7 @@ constexpr uint32_t AIUPTI_RUNTIME_TRACE_CBID_WAIT_FOR_QUEUE_CAPACITY = kNoNumber
 namespace sdk {
 #include <libaiupti/aiupti_runtime_cbid.h>
 
-constexpr auto kCalls = sorted(std::to_array<Call>({
+constexpr auto kCalls = sorted(std::to_array<NamedCall>({
     {AIUPTI_RUNTIME_TRACE_CBID_INVALID, "aiuINVALID"},
     {AIUPTI_RUNTIME_TRACE_CBID_LAUNCH_CB, "aiuLaunchControlBlocks", CbidData::kControlBlocks, true},
     {AIUPTI_RUNTIME_TRACE_CBID_LAUNCH_CB_CMPT, "aiuLaunchControlBlocks", CbidData::kControlBlocks, true},
@@ -122,33 +122,33 @@ constexpr auto kCalls = sorted(std::to_array<Call>({
 namespace kineto_spyre::aiupti {
 namespace {
 
-const cbids::Call* find(uint32_t cbid) {
+const cbids::NamedCall* find(uint32_t cbid) {
   if (cbid == cbids::unproven::kNoNumber) return nullptr;
   const auto& calls = cbids::unproven::sdk::kCalls;
   const auto found = std::lower_bound(calls.begin(), calls.end(), cbid,
-                                      [](const cbids::Call& call, uint32_t id) { return call.cbid < id; });
+                                      [](const cbids::NamedCall& call, uint32_t id) { return call.cbid < id; });
   return found != calls.end() && found->cbid == cbid ? &*found : nullptr;
 }
 
 }  // namespace
 
 std::string_view known_cbid_name(uint32_t cbid) {
-  const cbids::Call* call = find(cbid);
+  const cbids::NamedCall* call = find(cbid);
   return call != nullptr ? call->name : std::string_view();
 }
 
 std::string cbid_name(uint32_t cbid) {
-  const cbids::Call* call = find(cbid);
+  const cbids::NamedCall* call = find(cbid);
   return call != nullptr ? std::string(call->name) : "Unknown CBID " + std::to_string(cbid);
 }
 
 CbidData cbid_data(uint32_t cbid) {
-  const cbids::Call* call = find(cbid);
+  const cbids::NamedCall* call = find(cbid);
   return call != nullptr ? call->data : CbidData::kNothing;
 }
 
 bool launches_device_work(uint32_t cbid) {
-  const cbids::Call* call = find(cbid);
+  const cbids::NamedCall* call = find(cbid);
   return call != nullptr && call->launches;
 }
 

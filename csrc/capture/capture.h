@@ -1,7 +1,8 @@
 // What happens while the program runs: libaiupti's buffers are lent and taken back, threads push and pop their ops.
 //
-// This is the door of csrc/capture: the only header of this room that csrc/kineto and csrc/trace include. It knows
-// neither PyTorch nor Kineto. Nothing here throws; callbacks and op events neither allocate, lock nor enter the kernel.
+// This is the door of csrc/capture: csrc/kineto and csrc/trace include no other header of this room but
+// prefaulted_region.h. It knows neither PyTorch nor Kineto. Nothing here throws; callbacks and op events neither
+// allocate, lock nor enter the kernel.
 //
 // libaiupti's callbacks carry no context pointer, so there is one capture a process at a time. Its life:
 //

@@ -60,8 +60,8 @@ void OpEventStore::give_back(Room rest) noexcept {
   waiting_.push(block, successors());
 }
 
-template <class Visitor>
-void OpEventStore::for_each_stretch(Visitor visit) const {
+template <class Visit>
+void OpEventStore::for_each_stretch(Visit visit) const {
   const auto blocks = static_cast<uint32_t>(blocks_.used() / kBlockBytes);
   for (uint32_t block = 0; block < blocks; ++block) {
     const PackedOpEvent* event = events(block) + 1;

@@ -98,8 +98,8 @@ class OpEventStore {
   }
   Thread* threads() const noexcept { return reinterpret_cast<Thread*>(threads_.data()); }
   // Calls visit(thread number, stretch, first event, end) for each stretch of each block.
-  template <class Visitor>
-  void for_each_stretch(Visitor visit) const;
+  template <class Visit>
+  void for_each_stretch(Visit visit) const;
 
   SharedRegion blocks_;
   SharedRegion threads_;

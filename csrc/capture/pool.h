@@ -127,9 +127,9 @@ class Pool {
   }
 
   // Calls visit(index, Buffer) for each buffer that was completed since the last call, in the order of completion. One
-  // thread at a time. The visitor may recycle() the buffer.
-  template <class Visitor>
-  void take_returned(Visitor visit) noexcept {
+  // thread at a time. It may recycle() the buffer.
+  template <class Visit>
+  void take_returned(Visit visit) noexcept {
     // Acquire: partner is the release in push_returned().
     uint32_t newest = returned_.exchange(0, std::memory_order_acquire);
     uint32_t oldest = 0;  // turn the list round
@@ -180,8 +180,8 @@ class Pool {
   }
   // Calls visit(index, Buffer) for each buffer that came back late since the last call; it belongs to the caller, who
   // release()s it in the end. One thread at a time.
-  template <class Visitor>
-  void collect_late(Visitor visit) noexcept {
+  template <class Visit>
+  void collect_late(Visit visit) noexcept {
     for_each([&](size_t begin, size_t, Cell& piece) {
       if (!late(piece)) return;
       piece.state.store(kCollected, std::memory_order_relaxed);
@@ -301,8 +301,8 @@ class Pool {
 
   // Calls visit(begin, end, cell) for each buffer that was ever lent, in the order of addresses. Beside lend() and
   // complete() it may miss the newest.
-  template <class Visitor>
-  void for_each(Visitor visit) const noexcept {
+  template <class Visit>
+  void for_each(Visit visit) const noexcept {
     size_t begin = 0;
     while (begin < records_.used()) {
       Cell& piece = cell(static_cast<uint32_t>(begin / kGranule));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "aiupti/cbid.h"
 #include "aiupti/collective.h"
@@ -19,7 +20,7 @@ using trace::Event;
 using trace::JsonObject;
 
 constexpr size_t kChunkBytes = 64 << 10;
-constexpr size_t kPagesBytes = 16 << 20;  // of address space at a time
+constexpr size_t kRegionBytes = 16 << 20;  // of address space at a time
 
 }  // namespace
 
@@ -48,20 +49,25 @@ Arena::~Arena() = default;  // activities own nothing
 
 size_t Arena::chunk_bytes() const {
   size_t bytes = 0;
-  for (const trace::Pages& pages : pages_) bytes += pages.ready();
+  for (const capture::PrefaultedRegion& region : regions_) bytes += region.ready();
   return bytes;
 }
 
 trace::EventStore::Block Arena::allocate() {
-  if (pages_.empty() || used_ == kPagesBytes) {
+  if (regions_.empty() || used_ == kRegionBytes) {
     const size_t expected = expected_ / Chunk::kCapacity * kChunkBytes;
-    const size_t before = pages_.size() * kPagesBytes;
-    pages_.emplace_back(kPagesBytes, kChunkBytes, expected > before ? expected - before : 0);
+    const size_t before = regions_.size() * kRegionBytes;
+    capture::PrefaultedRegion::Options options;
+    options.alignment = kChunkBytes;
+    options.sure = expected > before ? expected - before : 0;
+    capture::PrefaultedRegion region;
+    if (!region.map(kRegionBytes, options)) throw std::bad_alloc();
+    regions_.push_back(std::move(region));
     used_ = 0;
   }
-  std::byte* memory = pages_.back().data() + used_;
+  uint8_t* memory = regions_.back().data() + used_;
   used_ += kChunkBytes;
-  pages_.back().have(used_);
+  regions_.back().have(used_);
   auto* chunk = new (memory) Chunk;
   chunk->arena = this;
   return {reinterpret_cast<std::byte*>(&chunk->activities[0].event), Chunk::kCapacity};

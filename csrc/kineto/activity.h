@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "capture/capture.h"
-#include "trace/pages.h"
+#include "capture/prefaulted_region.h"
 #include "trace/trace.h"
 
 namespace kineto_spyre::kineto {
@@ -114,9 +114,9 @@ class Arena final : public libkineto::GenericTraceActivity, public trace::EventS
   void expect(size_t events) override { expected_ = events; }
   Block allocate() override;
 
-  size_t expected_ = 0;              // events
-  std::vector<trace::Pages> pages_;  // of the chunks, which fill them from front to back
-  size_t used_ = 0;                  // bytes of the last
+  size_t expected_ = 0;                             // events
+  std::vector<capture::PrefaultedRegion> regions_;  // of the chunks, which fill them from front to back
+  size_t used_ = 0;                                 // bytes of the last
 };
 
 }  // namespace kineto_spyre::kineto

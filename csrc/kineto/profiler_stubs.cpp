@@ -84,8 +84,8 @@ bool someone_has_registered() {
 }  // namespace
 
 void register_profiler_stubs() {
-  static ProfilerStubs markers;
-  if (!someone_has_registered()) torch::profiler::impl::registerPrivateUse1Methods(&markers);
+  static ProfilerStubs stubs;
+  if (!someone_has_registered()) torch::profiler::impl::registerPrivateUse1Methods(&stubs);
 }
 
 }  // namespace kineto_spyre::kineto

@@ -91,7 +91,7 @@ std::vector<DeviceClock> align_clocks(ClockEvidence& evidence, CorrelationTable&
   evidence.prepare();
   const bool behind = evidence.behind_a_wait(table);
   std::vector<DeviceClock> clocks;
-  for (const ClockEvidence::Device& device : evidence.devices()) {
+  for (const ClockEvidence::DeviceEvidence& device : evidence.devices()) {
     DeviceClock& clock = clocks.emplace_back();
     clock.device = device.id;
     clock.pairs = device.pairs;

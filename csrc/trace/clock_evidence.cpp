@@ -18,8 +18,8 @@ int64_t ClockEvidence::WaitList::end_of_first_from(int64_t ns) {
   return cursor_ < waits_.size() ? waits_[cursor_].second : INT64_MAX;
 }
 
-ClockEvidence::Device& ClockEvidence::device(uint32_t id) {
-  for (Device& device : devices_) {
+ClockEvidence::DeviceEvidence& ClockEvidence::device(uint32_t id) {
+  for (DeviceEvidence& device : devices_) {
     if (device.id == id) return device;
   }
   devices_.push_back({.id = id});
@@ -27,12 +27,12 @@ ClockEvidence::Device& ClockEvidence::device(uint32_t id) {
 }
 
 void ClockEvidence::forget_pairs() {
-  for (Device& device : devices_) device = {.id = device.id};
+  for (DeviceEvidence& device : devices_) device = {.id = device.id};
 }
 
 void ClockEvidence::prepare() {
   for (const Wait& wait : waits_) {
-    const bool known = wait.device >= 0 && std::ranges::any_of(devices_, [&](const Device& device) {
+    const bool known = wait.device >= 0 && std::ranges::any_of(devices_, [&](const DeviceEvidence& device) {
                          return device.id == static_cast<uint32_t>(wait.device);
                        });
     if (known) {

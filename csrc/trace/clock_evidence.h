@@ -37,7 +37,7 @@ struct Wait {
 class ClockEvidence {
  public:
   // Of one device.
-  struct Device {
+  struct DeviceEvidence {
     uint32_t id;
     uint64_t pairs = 0;              // of a launch and its work
     int64_t least_lead = INT64_MAX;  // work's begin minus launch's begin
@@ -50,8 +50,8 @@ class ClockEvidence {
 
   void add(const Wait& wait) { waits_.push_back(wait); }
   // Made when it is first asked for; stays where it is.
-  Device& device(uint32_t id);
-  std::deque<Device>& devices() { return devices_; }
+  DeviceEvidence& device(uint32_t id);
+  std::deque<DeviceEvidence>& devices() { return devices_; }
   // Before all device work is placed again.
   void forget_pairs();
 
@@ -80,7 +80,7 @@ class ClockEvidence {
   int64_t waited_until(uint32_t device_id, uint32_t stream, const Launch& launch);
 
   std::vector<Wait> waits_;
-  std::deque<Device> devices_;
+  std::deque<DeviceEvidence> devices_;
   std::unordered_map<uint64_t, WaitList> by_stream_;  // device << 32 | stream; stream 0: all of the device
   std::unordered_map<uint32_t, WaitList> by_tid_;
 };

@@ -1,5 +1,7 @@
 #include "trace/correlation_table.h"
 
+#include <new>
+
 namespace kineto_spyre::trace {
 
 void CorrelationTable::turn_to(uint64_t number) {
@@ -29,7 +31,10 @@ Launch& CorrelationTable::get_elsewhere(uint64_t id, uint64_t index) {
   // Most of it will be used if as many ids as that are still to come.
   constexpr size_t kBytes = kSegment * sizeof(Launch);
   const bool sure = expected_ > count_ + kSegment / 2;
-  segments_[number] = Pages(kBytes, alignof(Launch), sure ? kBytes : 0);
+  capture::PrefaultedRegion::Options options;
+  options.alignment = alignof(Launch);
+  options.sure = sure ? kBytes : 0;
+  if (!segments_[number].map(kBytes, options)) throw std::bad_alloc();
   ++in_use_;
   turn_to(number);
   // What was put elsewhere before there was this segment.

@@ -5,15 +5,15 @@
 //
 // A runtime counts its calls, so the ids of a session are a range, nearly without gaps: launches stand in segments of
 // 65,536, found by an id's distance from a base. Ids that lie too far apart for that (wrapped, random, 64 bits wide)
-// are kept in a hash map. A segment takes pages as they are used, and new ones are had only while they are worth it.
+// are kept in a hash map. A segment takes memory as it is used, and new ones are had only while they are worth it.
 #pragma once
 
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
 
+#include "capture/prefaulted_region.h"
 #include "trace/event.h"
-#include "trace/pages.h"
 
 namespace kineto_spyre::trace {
 
@@ -71,8 +71,8 @@ class CorrelationTable {
   uint64_t base_;
   size_t expected_;
   uint64_t count_ = 0;
-  uint64_t in_use_ = 0;          // segments
-  std::vector<Pages> segments_;  // empty: not in use
+  uint64_t in_use_ = 0;                              // segments
+  std::vector<capture::PrefaultedRegion> segments_;  // empty: not in use
   // The segment that was asked for last.
   uint64_t current_ = UINT64_MAX;
   Launch* launches_ = nullptr;

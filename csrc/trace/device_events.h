@@ -64,7 +64,7 @@ class DeviceEvents {
     uint32_t device = 0;
     uint32_t id = 0;
     StreamTrack* track = nullptr;
-    ClockEvidence::Device* evidence = nullptr;
+    ClockEvidence::DeviceEvidence* evidence = nullptr;
   };
 
   template <class R>

@@ -21,8 +21,8 @@ bool in_order(const Event* a, const Event* b) {
 
 }  // namespace
 
-Tracks::Device& Tracks::device(uint32_t id) {
-  for (Device& device : devices_) {
+Tracks::DeviceTracks& Tracks::device(uint32_t id) {
+  for (DeviceTracks& device : devices_) {
     if (device.id == id) return device;
   }
   devices_.emplace_back();
@@ -31,7 +31,7 @@ Tracks::Device& Tracks::device(uint32_t id) {
 }
 
 StreamTrack& Tracks::stream(uint32_t device_id, uint32_t stream_id) {
-  Device& on = device(device_id);
+  DeviceTracks& on = device(device_id);
   const auto [at, added] = on.by_stream.try_emplace(stream_id, on.streams.size());
   if (added) on.streams.push_back({.device = device_id, .stream = stream_id});
   return on.streams[at->second];
@@ -69,13 +69,13 @@ Tracks::Group Tracks::group_of(const Event& event) {
 }
 
 bool Tracks::place_beside(Event& event, uint32_t device_id, int64_t start, int64_t end) {
-  Device& on = device(device_id);
+  DeviceTracks& on = device(device_id);
   const Group which = group_of(event);
   return place_in_group(on.groups[which], which, on, event, start, end);
 }
 
 void Tracks::begin_again() {
-  for (Device& device : devices_) {
+  for (DeviceTracks& device : devices_) {
     for (StreamTrack& stream : device.streams) {
       stream.last_start = stream.last_end = INT64_MIN;
       stream.unsettled = false;
@@ -88,7 +88,7 @@ void Tracks::begin_again() {
   }
 }
 
-bool Tracks::place_in_group(GroupTracks& group, Group which, const Device& device, Event& event, int64_t start,
+bool Tracks::place_in_group(GroupTracks& group, Group which, const DeviceTracks& device, Event& event, int64_t start,
                             int64_t end) {
   if (start <= group.last_start) group.unsettled = true;
   group.last_start = std::max(group.last_start, start);
@@ -121,7 +121,7 @@ bool Tracks::drop_duplicate(Event& event, const Event& other) {
 }
 
 void Tracks::number_stream_zero() {
-  for (Device& device : devices_) {
+  for (DeviceTracks& device : devices_) {
     const auto zero = device.by_stream.find(0);
     if (zero == device.by_stream.end() || device.streams[zero->second].track < 0) continue;
     int64_t number = 1;
@@ -140,7 +140,7 @@ std::vector<Tracks::Unsettled> Tracks::gather_unsettled(EventStore& events) {
   std::vector<Unsettled> found;  // in the order of the tracks, so that the first pair that is named is always the same
   std::unordered_map<uint16_t, size_t> slot;  // by track
   for (size_t d = 0; d < devices_.size(); ++d) {
-    const Device& device = devices_[d];
+    const DeviceTracks& device = devices_[d];
     for (size_t s = 0; s < device.streams.size(); ++s) {
       if (!device.streams[s].unsettled) continue;
       slot[static_cast<uint16_t>(device.streams[s].track)] = found.size();
@@ -163,7 +163,7 @@ std::vector<Tracks::Unsettled> Tracks::gather_unsettled(EventStore& events) {
 void Tracks::settle(EventStore& events) {
   number_stream_zero();
   for (Unsettled& unsettled : gather_unsettled(events)) {
-    Device& device = devices_[unsettled.device];
+    DeviceTracks& device = devices_[unsettled.device];
     std::ranges::stable_sort(unsettled.events, in_order);
     if (unsettled.part < device.streams.size()) {
       settle_stream(device, device.streams[unsettled.part], unsettled.events);
@@ -173,7 +173,7 @@ void Tracks::settle(EventStore& events) {
   }
 }
 
-void Tracks::settle_stream(const Device& device, const StreamTrack& stream, std::vector<Event*>& events) {
+void Tracks::settle_stream(const DeviceTracks& device, const StreamTrack& stream, std::vector<Event*>& events) {
   const Event* latest = nullptr;  // of those so far, the one that ends last
   for (Event* event : events) {
     if (latest != nullptr && start_of(*event) < end_of(*latest)) {
@@ -189,7 +189,7 @@ void Tracks::settle_stream(const Device& device, const StreamTrack& stream, std:
   }
 }
 
-void Tracks::settle_group(Device& device, Group which, std::vector<Event*>& events) {
+void Tracks::settle_group(DeviceTracks& device, Group which, std::vector<Event*>& events) {
   GroupTracks& group = device.groups[which];
   for (auto& [track, end] : group.tracks) end = INT64_MIN;
   group.last_start = INT64_MIN;
@@ -207,7 +207,7 @@ void Tracks::settle_group(Device& device, Group which, std::vector<Event*>& even
 
 int32_t Tracks::add_range_track(uint16_t stream_track, size_t number) {
   const Track stream = trace_->tracks[stream_track];
-  Device& on = device(static_cast<uint32_t>(stream.process));
+  DeviceTracks& on = device(static_cast<uint32_t>(stream.process));
   std::string name = stream.name + " ranges";
   if (number != 0) name += ' ' + std::to_string(number + 1);
   return add({false, stream.process, kRangeBase + on.range_tracks++, stream.sort - 1, std::move(name)});

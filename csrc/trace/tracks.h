@@ -81,7 +81,7 @@ class Tracks {
     int64_t last_start = INT64_MIN;
     bool unsettled = false;
   };
-  struct Device {
+  struct DeviceTracks {
     uint32_t id;
     std::deque<StreamTrack> streams;
     std::unordered_map<uint32_t, size_t> by_stream;
@@ -94,19 +94,20 @@ class Tracks {
     std::vector<Event*> events;
   };
 
-  Device& device(uint32_t id);
+  DeviceTracks& device(uint32_t id);
   [[gnu::noinline]] bool make(StreamTrack& stream);
-  bool place_in_group(GroupTracks& group, Group which, const Device& device, Event& event, int64_t start, int64_t end);
+  bool place_in_group(GroupTracks& group, Group which, const DeviceTracks& device, Event& event, int64_t start,
+                      int64_t end);
   std::vector<Unsettled> gather_unsettled(EventStore& events);
-  void settle_stream(const Device& device, const StreamTrack& stream, std::vector<Event*>& events);
-  void settle_group(Device& device, Group which, std::vector<Event*>& events);
+  void settle_stream(const DeviceTracks& device, const StreamTrack& stream, std::vector<Event*>& events);
+  void settle_group(DeviceTracks& device, Group which, std::vector<Event*>& events);
   bool drop_duplicate(Event& event, const Event& other);
   int32_t add_range_track(uint16_t stream_track, size_t number);
   static Group group_of(const Event& event);
   void number_stream_zero();
 
   Trace* trace_;
-  std::deque<Device> devices_;
+  std::deque<DeviceTracks> devices_;
 };
 
 }  // namespace kineto_spyre::trace

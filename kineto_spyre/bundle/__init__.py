@@ -14,13 +14,13 @@ import os
 import pathlib
 import platform
 import sys
-import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kineto_spyre import _known_variables
+from kineto_spyre._files import new_file
 from kineto_spyre.bundle.secrets import rules, without_secrets
 
 _PACKAGES = (
@@ -141,12 +141,6 @@ def write(bundle: Bundle, path: str, force: bool = False) -> None:
     """
     if os.path.exists(path) and not force:
         raise FileExistsError(path)
-    with tempfile.NamedTemporaryFile("wb", dir=os.path.dirname(os.path.abspath(path)), delete=False) as file:
-        try:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                for name, text in bundle.entries.items():
-                    archive.writestr(name, text)
-        except BaseException:
-            os.unlink(file.name)
-            raise
-    os.replace(file.name, path)
+    with new_file(path, force) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in bundle.entries.items():
+            archive.writestr(name, text)

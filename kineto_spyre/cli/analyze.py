@@ -10,7 +10,8 @@ import sys
 SUMMARY = "report on a trace, with what IBM's acelyzer finds in it"
 DESCRIPTION = (
     "Runs acelyzer (pip install 'kineto-spyre[analyze]') on a trace with the options that a Spyre's trace needs, and "
-    "adds what it found to the report. A failure of acelyzer is shown as its own; the report is whole without it. Exit "
+    "adds what it found to the report. A failure of acelyzer is shown as its own; the report is "
+    "complete without it. Exit "
     "code: 0 acelyzer's verification passed, 1 it did not, acelyzer failed or is missing, or the trace holds no device "
     "work, 2 the file can't be read as a trace."
 )
@@ -20,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE", help="a trace: Chrome JSON, plain or gzip")
     parser.add_argument("--json", action="store_true", help="the facts as JSON, see docs/reference/report.md")
     parser.add_argument("--html", metavar="FILE", help="write the report as one page that needs no other file")
-    parser.add_argument("--force", action="store_true", help="overwrite FILE if it is there")
+    parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     parser.add_argument("--top", type=int, default=10, metavar="N", help="rows of each table (default: %(default)s)")
     parser.add_argument("--ideal-cycles", metavar="DIR", help="torch-spyre's folder with ideal_cycles.json files")
     parser.add_argument("--keep", metavar="DIR", help="keep what acelyzer writes in this folder")
@@ -38,9 +39,9 @@ def run(options: argparse.Namespace) -> int:
 
     named = shown(options.trace)[1:-1]
     if options.html and os.path.exists(options.html) and not options.force:
-        return fail(f"{options.html} is there already; name another file or add --force to overwrite it.", 1)
+        return fail(f"{options.html} exists; name another file, or pass --force to replace it.", 1)
     if options.ideal_cycles and not os.path.isdir(options.ideal_cycles):
-        return fail(f"{options.ideal_cycles} is no folder; --ideal-cycles takes one.", 2)
+        return fail(f"{options.ideal_cycles} is not a folder; --ideal-cycles takes one.", 2)
     try:
         report = make(options.trace)
     except Unreadable as error:

@@ -17,8 +17,8 @@ DESCRIPTION = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE", help="a trace: Chrome JSON, plain or gzip")
     parser.add_argument("--provenance", metavar="FILE", required=True, help="what the compiler wrote")
-    parser.add_argument("--out", metavar="FILE", help="write here, and leave TRACE as it is")
-    parser.add_argument("--force", action="store_true", help="overwrite --out if it is there")
+    parser.add_argument("--out", metavar="FILE", help="write here, and do not change TRACE")
+    parser.add_argument("--force", action="store_true", help="replace the file of --out if it exists")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
 
     target = options.out or options.trace
     if options.out and os.path.exists(options.out) and not options.force:
-        return fail(f"{options.out} is there already; name another file or add --force to overwrite it.", 1)
+        return fail(f"{options.out} exists; name another file, or pass --force to replace it.", 1)
     try:
         known = load(options.provenance)
         kernels, count = annotate(options.trace, known, target)

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--smi", metavar="FILE", required=True, help="what aiu-smi printed, as text or CSV")
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help="where to write; gzip if it ends by .gz")
     parser.add_argument("--timezone", metavar="ZONE", help="of the log: Europe/Berlin, +02:00 or UTC")
-    parser.add_argument("--force", action="store_true", help="replace OUT if it is there")
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,9 +37,9 @@ def run(options: argparse.Namespace) -> int:
 
     output = pathlib.Path(options.output)
     if os.path.exists(options.trace) and output.exists() and output.samefile(options.trace):
-        return _say(f"{output} is the trace itself, which is never changed; write elsewhere with -o.", 2)
+        return _say(f"{output} is the input trace, which is never changed; name another file with -o.", 2)
     if output.exists() and not options.force:
-        return _say(f"{output} exists; pass --force to replace it, or -o to write elsewhere.", 2)
+        return _say(f"{output} exists; pass --force to replace it, or name another file with -o.", 2)
     try:
         log = smi_log.parse(pathlib.Path(options.smi).read_text(encoding="utf-8", errors="replace"))
         trace = read(options.trace)
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     print(f"{output}: the log's times are {smi_log.shown_offset(offset)} from UTC, {how}.")
     if log.odd:
         some = "1 line was" if log.odd == 1 else f"{log.odd:,} lines were"
-        print(f"kineto-spyre attach: {some} left out because they are none of aiu-smi's.", file=sys.stderr)
+        print(f"kineto-spyre attach: {some} left out because they are not in aiu-smi's format.", file=sys.stderr)
     for name, caveat in smi_columns.CAVEATS.items():
         if name in log.columns:
             print(f"kineto-spyre attach: {caveat}", file=sys.stderr)

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         bundle.write(made, options.out, options.force)
     except FileExistsError:
-        return fail(f"{options.out} exists. Name another file, or pass --force to replace it.", 1)
+        return fail(f"{options.out} exists; name another file, or pass --force to replace it.", 1)
     except OSError as error:
         return fail(f"{options.out} can't be written ({error.strerror or error}); choose another file.", 1)
     print(f"{options.out} was written. Nothing was sent: look into it, then attach it to your report.")

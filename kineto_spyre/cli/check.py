@@ -64,7 +64,7 @@ def _text(report: dict[str, Any]) -> Iterator[str]:
         yield f"       do:    {printable(finding['do'])}"
     faults = [finding["count"] for finding in report["findings"] if finding["severity"] == "fault"]
     kinds = "1 kind" if len(faults) == 1 else f"{len(faults)} kinds"
-    yield f"{kinds} of fault, {sum(faults):,} in all." if faults else "Sound: no fault found."
+    yield f"{kinds} of fault, {sum(faults):,} in all." if faults else "No faults were found."
 
 
 def _progress_bar(done: float) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ._files import new_file
+from .._files import new_file
 
 if TYPE_CHECKING:
     from ..traces import Trace
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     except Unreadable as error:
         return _say(f"{shown(options.trace)[1:-1]} {error}", 2)
     except FileExistsError:  # made by another program meanwhile
-        return _say(f"{output} exists; pass --force to replace it, or -o to write elsewhere.", 2)
+        return _say(f"{output} exists; pass --force to replace it, or name another file with -o.", 2)
     except OSError as error:
         return _say(f"{output} can't be written ({error.strerror or error}). Choose another place with -o.", 1)
     except SpyreProfilerError as error:
@@ -99,12 +99,12 @@ def _unfit(output: pathlib.Path, options: argparse.Namespace) -> str | None:
     if not output.exists():
         return None
     if os.path.exists(options.trace) and output.samefile(options.trace):
-        return f"{output} is the trace itself, which is never changed; write elsewhere with -o."
+        return f"{output} is the input trace, which is never changed; name another file with -o."
     if options.kind != "parquet" and output.is_dir():
         return f"{output} is a directory; name a file with -o."
     if options.kind == "parquet" and output.is_dir() and not any(output.iterdir()):
         return None
-    return None if options.force else f"{output} exists; pass --force to replace it, or -o to write elsewhere."
+    return None if options.force else f"{output} exists; pass --force to replace it, or name another file with -o."
 
 
 def _read(trace: str) -> Trace:

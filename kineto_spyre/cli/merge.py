@@ -8,7 +8,7 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING
 
-from ._files import new_file
+from .._files import new_file
 
 if TYPE_CHECKING:
     from ..traces.merging import Rank
@@ -38,9 +38,9 @@ def run(options: argparse.Namespace) -> int:
     if output.is_dir():
         return _say(f"{output} is a directory; name a file with -o.", 2)
     if any(os.path.exists(one) and output.exists() and output.samefile(one) for one in options.traces):
-        return _say(f"{output} is one of the traces, which are never changed; write elsewhere with -o.", 2)
+        return _say(f"{output} is one of the traces, which are never changed; name another file with -o.", 2)
     if output.exists() and not options.force:
-        return _say(f"{output} exists; pass --force to replace it, or -o to write elsewhere.", 2)
+        return _say(f"{output} exists; pass --force to replace it, or name another file with -o.", 2)
     try:
         merged = ranks(options.traces, options.keep_clocks)
         _write(merged, output, options.force)
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     except Unreadable as error:
         return _say(str(error), 2)
     except FileExistsError:  # made by another program meanwhile
-        return _say(f"{output} exists; pass --force to replace it, or -o to write elsewhere.", 2)
+        return _say(f"{output} exists; pass --force to replace it, or name another file with -o.", 2)
     except OSError as error:
         return _say(f"{output} can't be written ({error.strerror or error}). Choose another place with -o.", 1)
     if not options.keep_clocks:

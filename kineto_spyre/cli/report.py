@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--provenance",
         metavar="FILE",
-        help="what the compiler wrote of where kernels come from: spyre_provenance.json, say",
+        help="where kernels come from, as the compiler wrote it: for example spyre_provenance.json",
     )
     parser.add_argument(
         "--ideal-cycles",
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     from ..traces.json_text import shown
 
     if options.html and os.path.exists(options.html) and not options.force:
-        return _fail(f"{options.html} exists. Name another file, or pass --force to replace it.", 1)
+        return _fail(f"{options.html} exists; name another file, or pass --force to replace it.", 1)
     options.trace = lone_trace(options.trace)
     options.other = options.other and lone_trace(options.other)
     many = holds_ranks(options.trace)

@@ -11,7 +11,8 @@ SUMMARY = "test whether this machine's libaiupti does what the profiler expects"
 DESCRIPTION = (
     "Tests libaiupti in a process of its own while PyTorch works on the device. For each thing that the profiler "
     "expects, it reports what the library does and what that means for traces. It takes less than a minute, and keeps "
-    "what it found in the cache folder. Exit code: 0 traces lack nothing; 1 a trace or the program is worse off; 2 the "
+    "what it found in the cache folder. Exit code: 0 traces lack nothing; 1 traces lack something, or "
+    "the program is slower; 2 the "
     "usage was wrong, or there is no library or no device to test."
 )
 

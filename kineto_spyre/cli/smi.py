@@ -16,7 +16,7 @@ SUMMARY = "show power, temperature and traffic of each card, live, in aiu-smi's 
 DESCRIPTION = (
     "Reads the metrics file of each card about every 10 ms and shows one line a card and interval: as a live table on "
     "a terminal, else as aiu-smi's text. Real and emulated cards. The columns pt_act, peakmem and actmem are not "
-    "captured rightly on the present stack. Exit code: 0 it was shown; 1 there is no metrics file; 2 the usage was "
+    "captured correctly by today's software. Exit code: 0 it was shown; 1 there is no metrics file; 2 the usage was "
     "wrong; 130 Ctrl-C."
 )
 _POLL = 0.01

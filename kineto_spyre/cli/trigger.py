@@ -19,7 +19,8 @@ SUMMARY = "profile a running program that was started with KINETO_USE_DAEMON=1"
 DESCRIPTION = (
     "Asks running processes for a profile, waits for their traces, and checks each. The programs need no profiler in "
     "their code, only KINETO_USE_DAEMON=1 when they start. No daemon is needed; where dynolog runs, use its "
-    "own command. Only processes of the same user are asked. Exit code: 0 every trace is there and sound, 1 a trace is "
+    "own command. Only processes of the same user are asked. Exit code: 0 every trace was written and "
+    "has no faults, 1 a trace is "
     "missing, incomplete or faulty, 2 the usage was wrong or no such process asks."
 )
 
@@ -151,7 +152,7 @@ def _report(answer: Answered, output: pathlib.Path) -> int:
 
 def _verdict(faults: int, report: dict[str, Any]) -> str:
     if report["sound"]:
-        return "sound." if report["spyre"] else "sound, but it holds nothing of a Spyre."
+        return "no faults." if report["spyre"] else "no faults, and no Spyre activity."
     return f"{faults:,} {'fault' if faults == 1 else 'faults'}; `kineto-spyre check` tells what is wrong."
 
 

@@ -58,7 +58,7 @@ class Daemon:
             if error.errno != errno.EADDRINUSE:
                 raise _notices.SpyreProfilerError(
                     f"The address of Kineto's daemon can't be used ({error.strerror or error}). Check "
-                    f"{protocol.SOCKET_FOLDER} and the rights of its folder."
+                    f"{protocol.SOCKET_FOLDER} and the permissions of its folder."
                 ) from error
             raise _notices.SpyreProfilerError(_taken(folder)) from error
 
@@ -139,7 +139,7 @@ class Daemon:
             pid,
             None,
             f"Process {pid} did not ask for work. It may be stopped, busy with another profile, or a forked child, "
-            "which never asks. Raise --timeout if it only was slow.",
+            "which never asks. If it was only slow, raise --timeout.",
         )
 
     def _serve(self, waiting: Collection[int], configuration: str) -> list[int]:

@@ -29,7 +29,7 @@ def parse_duration(text: str) -> int:
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min)", text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is no duration; write a number with its unit, such as 500ms, 2s or 1min")
+        raise ValueError(f"{text!r} is not a duration; write a number with its unit, such as 500ms, 2s or 1min")
     milliseconds = round(float(match[1]) * _UNITS[match[2]])
     if not SHORTEST_MS <= milliseconds <= LONGEST_MS:
         raise ValueError(f"{text!r} is not between 1ms and 10min")

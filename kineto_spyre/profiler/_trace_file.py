@@ -13,9 +13,10 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
+
+from kineto_spyre._files import new_file
 
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
@@ -56,29 +57,20 @@ class TraceFile:
             head, rest = _head(old)
             before, brace, after = head.partition(b"{")
             if not brace or before.strip():
-                raise ValueError(
-                    f"{self.path} does not begin with a brace, so it is not a trace that metadata fits into."
-                )
+                raise ValueError(f"{self.path} does not begin with a brace, so metadata can't be added to it.")
             if lines and not head.endswith(b"["):
                 raise ValueError(f"{self.path} has no list of events, so none can be added to it.")
-            folder = os.path.dirname(os.path.abspath(self.path))
-            with tempfile.NamedTemporaryFile("wb", dir=folder, delete=False) as whole:
-                try:
-                    whole.write(b"{")
-                    if metadata:
-                        whole.write(json.dumps(dict(metadata), indent=2)[1:-2].encode() + b",")
-                    whole.write(after)
-                    if lines:
-                        rest = (rest + old.read(_CHUNK)).lstrip()
-                        comma = b"" if rest.startswith(b"]") else b","
-                        whole.write(b"\n" + ",\n".join(lines).encode() + comma + b"\n")
-                    whole.write(rest)
-                    shutil.copyfileobj(old, whole, _CHUNK)
-                except BaseException:
-                    os.unlink(whole.name)
-                    raise
-        shutil.copymode(self.path, whole.name)
-        os.replace(whole.name, self.path)
+            with new_file(self.path, force=True) as whole:
+                whole.write(b"{")
+                if metadata:
+                    whole.write(json.dumps(dict(metadata), indent=2)[1:-2].encode() + b",")
+                whole.write(after)
+                if lines:
+                    rest = (rest + old.read(_CHUNK)).lstrip()
+                    comma = b"" if rest.startswith(b"]") else b","
+                    whole.write(b"\n" + ",\n".join(lines).encode() + comma + b"\n")
+                whole.write(rest)
+                shutil.copyfileobj(old, whole, _CHUNK)
 
 
 def _head(file: BinaryIO) -> tuple[bytes, bytes]:

@@ -12,9 +12,8 @@ import json
 import os
 import pathlib
 import re
-import shutil
-import tempfile
 
+from kineto_spyre._files import new_file
 from kineto_spyre.provenance.known import Known
 from kineto_spyre.traces import read
 from kineto_spyre.traces.places import kernels, of_launches
@@ -61,7 +60,8 @@ def annotate(trace: str | os.PathLike[str], known: Known, out: str | os.PathLike
         pieces += [content[at:brace], text + (b", " if found[2] is None else b"")]
         at = brace
     whole = b"".join((*pieces, content[at:]))
-    _write(target, gzip.compress(whole) if packed or target.name.endswith(".gz") else whole)
+    with new_file(target, force=True) as file:
+        file.write(gzip.compress(whole) if packed or target.name.endswith(".gz") else whole)
     return len(places), count
 
 
@@ -73,15 +73,3 @@ def _args(known: Known, name: str, module: str) -> dict[str, object]:
                 "nodes": origin.nodes}  # fmt: skip
         found |= {key: list(values) for key, values in more.items() if values}
     return found
-
-
-def _write(target: pathlib.Path, content: bytes) -> None:
-    with tempfile.NamedTemporaryFile("wb", dir=target.absolute().parent, delete=False) as file:
-        try:
-            file.write(content)
-        except BaseException:
-            os.unlink(file.name)
-            raise
-    if target.exists():
-        shutil.copymode(target, file.name)
-    os.replace(file.name, target)

@@ -116,7 +116,7 @@ def _run(command: str, arguments: list[str], here: pathlib.Path, timeout: float)
             check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise _Failed(f"acelyzer did not end within {timeout:g} s, so it was ended.") from None
+        raise _Failed(f"acelyzer did not finish within {timeout:g} s, so it was stopped.") from None
     except OSError as error:
         raise _Failed(f"acelyzer ({command}) can't be started: {error.strerror or error}.") from None
     if done.returncode:
@@ -134,7 +134,7 @@ def _read(path: pathlib.Path) -> dict[str, Any]:
     except ValueError as error:
         raise _Failed(f"acelyzer wrote a {path.name} that is not JSON ({error}).") from None
     if not isinstance(value, dict):
-        raise _Failed(f"acelyzer wrote a {path.name} that is no JSON object.")
+        raise _Failed(f"acelyzer wrote a {path.name} that is not a JSON object.")
     return value
 
 

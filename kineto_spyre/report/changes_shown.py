@@ -40,7 +40,7 @@ def _test(facts: dict[str, Any]) -> str:
     test = facts["test"]
     return (
         "A change is real if the Mann-Whitney test finds it and it is at least "
-        f"{test['least']:.0%} of the mean; all other differences are noise. Of the changes that are called real, "
+        f"{test['least']:.0%} of the mean; all other differences are noise. Of the changes that are reported as real, "
         f"{test['level']:.0%} may be none (Benjamini and Hochberg's procedure)."
     )
 

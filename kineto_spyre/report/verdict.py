@@ -69,5 +69,5 @@ def verdict(
         sentence += f", {duration(place['duration'])} of that {name}"
     elif part == "kernels" and kernels:
         sentence += f"; the longest in total is {kernels[0]['name']} ({kernels[0]['share']:.0%} of kernel time)"
-    sentence += f". At most {duration(most)} would be won if that were gone."
+    sentence += f". Removing that would save at most {duration(most)}."
     return {"bound_by": bound_by, "saving": most, "verdict": sentence}

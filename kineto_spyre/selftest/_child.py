@@ -43,7 +43,7 @@ def _backend(emulated: bool) -> str:
             __import__("torch_spyre")
         except ImportError:
             raise RuntimeError(
-                "PyTorch knows no Spyre in this environment. Install torch-spyre, or run `kineto-spyre selftest "
+                "PyTorch has no Spyre device in this environment. Install torch-spyre, or run `kineto-spyre selftest "
                 "--emulated`."
             ) from None
         name = torch._C._get_privateuse1_backend_name()

@@ -44,7 +44,7 @@ def run_probes(
         probe, how = ended
         if probe == "setup":
             how_long = "within its time" if how["how"] == "hung" else "and ended the process"
-            result.unusable = f"The device did not get ready {how_long}; see whether a plain op runs on it."
+            result.unusable = f"The device was not ready {how_long}; check that a plain op runs on it."
             break
         result.died[probe] = how
         calls = [seen.get("call") for seen in result.died.values()]

@@ -10,10 +10,10 @@ import hashlib
 import json
 import os
 import pathlib
-import tempfile
 from collections.abc import Iterable
 from typing import Any
 
+from .._files import new_file
 from . import Outcome
 from .judge import variations
 
@@ -45,13 +45,12 @@ def keep(outcome: Outcome) -> str | None:
     target = file_of(outcome.library)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False) as written:
-            json.dump(kept, written)
-        os.replace(written.name, target)
+        with new_file(target, force=True) as file:
+            file.write(json.dumps(kept).encode())
     except OSError as error:
         return (
             f"What was found can't be kept for the next sessions ({error.strerror}). Set XDG_CACHE_HOME to a folder "
-            "that can be written, or give --no-cache."
+            "that can be written, or pass --no-cache."
         )
     return None
 

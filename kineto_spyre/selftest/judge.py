@@ -41,11 +41,11 @@ def _death(probe: str, how: dict[str, Any]) -> Finding:
     ways = {"hung": "did not come back", "crashed": f"ended the process (signal {how.get('signal')})"}
     found = f"{call} {ways.get(how['how'], 'ended the process')}"
     if how["how"] == "crashed":
-        effect = "a profiled program may crash there too; report it to the SDK's makers"
+        effect = "a profiled program may crash there too; report it to the vendor of the SDK"
     else:
         effect = "a session waits as long as KINETO_SPYRE_FLUSH_TIMEOUT_MS says, then goes on without the records"
         if call != "aiuptiFlushAllActivities":
-            effect = "a profiled program may hang there too; report it to the SDK's makers"
+            effect = "a profiled program may hang there too; report it to the vendor of the SDK"
     return Finding(f"died.{probe}", _ABOUT[probe], found, effect, COSTS)
 
 

@@ -128,7 +128,7 @@ def _iterator(end: Facts) -> Iterator[Finding]:
         found += "; a step left the buffer, or a second run differs"
     yield Finding(
         "end",
-        "iterating ends with a result that is not success, and begins anew after that",
+        "iterating ends with a result that is not success, and starts at the first record after that",
         found,
         "none" if clean else "records of a buffer may be missing; the trace counts them as invalid",
         COSTS if not clean else EXPECTED if usual else HANDLED,

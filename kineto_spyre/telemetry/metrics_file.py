@@ -96,7 +96,7 @@ class MetricsFile:
         """The present sample.
 
         Raises:
-            MetricsError: the file is not there, is being written for as long as it was tried, is cut short, or is of
+            MetricsError: the file is not there, is being written for as long as it was tried, is truncated, or is of
                 another version.
         """
         content = self._whole_copy()
@@ -144,7 +144,7 @@ def parse(content: bytes, path: str) -> Sample:
     """The sample in a file's content.
 
     Raises:
-        MetricsError: it is no metrics file of a version that is known, or is cut short.
+        MetricsError: it is no metrics file of a version that is known, or is truncated.
     """
     if len(content) < _HEADER.size:
         raise _short(path, len(content), _HEADER.size)
@@ -190,7 +190,7 @@ def _section(content: bytes, at: int) -> tuple[dict[str, float], int]:
 
 
 def _short(path: str, size: int, wanted: int) -> MetricsError:
-    return MetricsError(f"The metrics file {path} is cut short: it has {size} bytes, and {wanted} are expected.")
+    return MetricsError(f"The metrics file {path} is truncated: it has {size} bytes, and {wanted} are expected.")
 
 
 def find_files(environment: Mapping[str, str] = os.environ) -> list[str]:

@@ -2,7 +2,7 @@
 
 As ibm-aiu-smi 1.3.1 has them (Apache-2.0), so that what reads its text or CSV reads ours. Each `put` is one reading of
 a card; `line` closes the interval. pt_act is aiu-smi's own estimate from power and means nothing under about 27 W; on
-the present stack it and the memory columns are not captured rightly.
+the present stack it and the memory columns are not captured correctly.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ COLUMNS = (
     Column("P", "pt_act", "%", 2, 7, "mean"),
 )  # fmt: skip
 CAVEATS = {
-    "rsvmem": "rsvmem is not captured rightly on the present stack; do not rely on it.",
-    "pt_act": "pt_act is a model over power, means nothing under about 27 W, and is not captured rightly at present.",
+    "rsvmem": "rsvmem is not captured correctly by today's software; do not rely on it.",
+    "pt_act": "pt_act is a model over power, means nothing under about 27 W, and is "
+    "not captured correctly by today's software.",
 }
 
 

@@ -83,7 +83,7 @@ def parse(text: str) -> Log:
     if not log.columns:
         raise LogError("has no heading of aiu-smi's (a line that begins with ID or #ID)")
     if not log.lines:
-        raise LogError("has no line of a card")
+        raise LogError("has no line for a card")
     return log
 
 
@@ -137,7 +137,7 @@ def infer_offset(log: Log, begin_ns: int, end_ns: int) -> int:
             shared[offset] = overlap
     if not shared:
         raise LogError(
-            "covers no moment of the trace in any time zone; check that both are of the same run, or name the zone "
+            "does not overlap the trace in any time zone; check that both are of the same run, or name the zone "
             "with --timezone"
         )
     most = max(shared.values())

@@ -102,7 +102,7 @@ class Blocks:
         else:
             source.value()
             raise Unreadable(
-                f"is JSON, but no trace: an object with traceEvents, or an array of events, was expected. {_WANTED}"
+                f"is JSON but not a trace, which is an object with traceEvents or an array of events. {_WANTED}"
             )
 
     def _object(self, source: Json) -> Iterator[Block]:
@@ -113,12 +113,12 @@ class Blocks:
                 self._metadata(source, key, found)
                 continue
             if source.peek() != "[":
-                raise Unreadable(f"is JSON, but no trace: traceEvents is not an array. {_WANTED}")
+                raise Unreadable(f"is JSON but not a trace: traceEvents is not an array. {_WANTED}")
             source = yield from self._events(source)
             keys = source.keys(inside=True)
             found = True
         if not found:
-            raise Unreadable(f"is JSON, but no trace: it has no traceEvents. {_WANTED}")
+            raise Unreadable(f"is JSON but not a trace: it has no traceEvents. {_WANTED}")
         if source.peek():
             raise source.broken("the end of the file expected", source.at)
         self.offences.update(source.offences)
@@ -157,7 +157,7 @@ class Blocks:
         event, text = source.value()
         if not (isinstance(event, dict) and "ph" in event):
             raise Unreadable(
-                f"is JSON, but no trace: the array's first element is not an event with a phase (ph). {_WANTED}"
+                f"is JSON but not a trace: the array's first element is not an event with a phase (ph). {_WANTED}"
             )
         return event, text
 

@@ -1,5 +1,5 @@
 """What the profiler itself says is missing from a trace: the metadata key `kineto_spyre`, of this release and of older
-ones (which had counts of dropped or lost, and of invalid or refused records, and no diagnostics)."""
+ones (which counted records by the words dropped or lost, and invalid or refused, and had no diagnostics)."""
 
 from __future__ import annotations
 

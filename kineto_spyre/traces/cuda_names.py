@@ -69,9 +69,9 @@ def _parts(source: Source) -> tuple[dict[str, msgspec.Raw], list[msgspec.Raw]]:
             return whole, msgspec.json.decode(whole["traceEvents"], type=list[msgspec.Raw])
         reason = "holds no traceEvents"
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        reason = f"is no strict JSON ({error})"
+        reason = f"is not strict JSON ({error})"
     # The reader of traces knows better what is wrong with it.
-    raise Unreadable(read(content).problem or f"{reason}. Let its writer write it anew")
+    raise Unreadable(read(content).problem or f"{reason}. Export the trace again")
 
 
 def _launched(events: list[msgspec.Raw]) -> dict[int, str]:

@@ -70,7 +70,7 @@ class Json:
         self.text = self.text[self.at :] + new
         self.at = 0
         if len(self.text) > self.LARGEST:
-            raise Unreadable(f"holds one JSON value of over {self.LARGEST >> 20} MB: not a trace, or a broken one")
+            raise Unreadable(f"holds one JSON value of over {self.LARGEST >> 20} MB, so it is damaged or not a trace")
 
     def peek(self) -> str:
         """The next character that is not white space, "" at the end."""
@@ -91,7 +91,8 @@ class Json:
     def broken(self, what: str, at: int) -> Unreadable:
         if self.done and at >= len(self.text):
             return Unreadable(
-                "is cut off: the file ends in the middle of the JSON text. Was the writer stopped, or the disk full?"
+                "is truncated: the file ends in the middle of the JSON. Check whether the writer was stopped or the "
+                "disk was full"
             )
         near = self.text[max(0, at - 10) : at + 30]
         return Unreadable(f"isn't JSON: {what} at character {self.dropped + at:,}, near {shown(near)}")

@@ -152,7 +152,7 @@ def _document(source: str) -> tuple[dict[str, msgspec.Raw], int]:
         base = msgspec.json.decode(document.get("baseTimeNanoseconds", msgspec.Raw(b"0")))
         msgspec.json.decode(document["traceEvents"], type=list[dict[str, msgspec.Raw]])
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as error:
-        raise Unreadable(f"{source} is no strict JSON ({error}). Let its writer write it anew") from None
+        raise Unreadable(f"{source} is not strict JSON ({error}). Export the trace again") from None
     return document, base if type(base) is int else 0
 
 

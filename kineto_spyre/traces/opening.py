@@ -1,6 +1,6 @@
 """From what a caller has (a path, bytes, a profile object) to a stream of the trace's bytes.
 
-gzip is told from the content, since names can be wrong. A gzip file that is cut off or broken gives all that could be
+gzip is told from the content, since names can be wrong. A truncated gzip file or broken gives all that could be
 unpacked, then ends; `Stream.trouble` says why, so that a reader can use what came before.
 """
 
@@ -58,12 +58,12 @@ class Stream:
                     self._inflate = zlib.decompressobj(wbits=31)
             if not packed:
                 if not self._inflate.eof:
-                    self.trouble = "is a gzip file that is cut off. Copy it again, or let its writer finish"
+                    self.trouble = "is a truncated gzip file. Copy it again, or wait until its writer has finished"
                 break
             try:
                 piece = self._inflate.decompress(packed, count)
             except zlib.error as error:
-                self.trouble = f"is a broken gzip file ({error}). Copy it again from where it was written"
+                self.trouble = f"is a damaged gzip file ({error}). Copy it again from where it was written"
                 break
             pieces.append(piece)
             count -= len(piece)
@@ -103,7 +103,7 @@ def opened(source: Source) -> Iterator[Stream]:
             with opened(path) as stream:
                 yield stream
     else:
-        raise TypeError(f"A {type(source).__name__} is no trace; pass a path, bytes, or a torch.profiler.profile.")
+        raise TypeError(f"{type(source).__name__} is not a trace; pass a path, bytes, or a torch.profiler.profile.")
 
 
 def name_of(source: Source) -> str:

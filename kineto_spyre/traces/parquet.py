@@ -46,7 +46,9 @@ def write(trace: Trace, directory: str | os.PathLike[str], overwrite: bool = Fal
     folder = pathlib.Path(directory)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         if not is_one(folder):
-            raise SpyreProfilerError(f"{folder} exists and holds no trace; choose a directory that is new or empty.")
+            raise SpyreProfilerError(
+                f"{folder} exists and does not hold a trace; choose a directory that is new or empty."
+            )
         if not overwrite:
             raise SpyreProfilerError(f"{folder} holds a trace already; pass overwrite=True to replace it.")
     tables = {name: arrow.table(trace, name) for name in TABLES if getattr(trace, name)}
@@ -109,7 +111,7 @@ def read(directory: str | os.PathLike[str]) -> Trace:
                 setattr(trace, which, columns)
         trace.names, trace.cats, trace.texts = (list(dictionaries[key]) for key in ("names", "cats", "texts"))
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise Unreadable(f"holds a trace in Parquet that can't be read ({error}); write it anew") from None
+        raise Unreadable(f"holds a trace in Parquet that can't be read ({error}); export it again") from None
     return trace
 
 

@@ -26,7 +26,7 @@ spyreError_t wait_for(const Point& point) {
 }
 
 spyreError_t traced_wait(const Point& point, uint64_t data) {
-  Call call(kScheduleWait);
+  CallInProgress call(kScheduleWait);
   const spyreError_t error = wait_for(point);
   call.end(data);
   return error;

@@ -69,9 +69,9 @@ struct FoundStream {
 };
 
 // A host call while it is under way. Reads the clock at its end only if someone traces.
-class Call {
+class CallInProgress {
  public:
-  explicit Call(uint32_t cbid) : tracer_(current_tracer()), cbid_(cbid), begin_ns(host_now_ns()) {
+  explicit CallInProgress(uint32_t cbid) : tracer_(current_tracer()), cbid_(cbid), begin_ns(host_now_ns()) {
     if (tracer_ != nullptr) correlation = next_correlation();
   }
   bool traced() const { return tracer_ != nullptr; }

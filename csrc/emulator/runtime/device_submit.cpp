@@ -5,7 +5,7 @@
 
 namespace kineto_spyre::emulator {
 
-void Device::place(spyreStream_st& stream, Item& item) {
+void Device::place(spyreStream_st& stream, WorkItem& item) {
   item.start_ns = std::max(item.queued_ns + model::kLaunchLatencyNs, stream.ready_ns);
   if (stream.tail_ns != 0) item.start_ns = std::max(item.start_ns, stream.tail_ns + model::kLaunchGapNs);
   stream.cycles += cycles_of(model::kLaunchGapNs);
@@ -14,14 +14,14 @@ void Device::place(spyreStream_st& stream, Item& item) {
   if (!item.open_end && item.hung_by == nullptr) finish(stream, item);
 }
 
-void Device::finish(spyreStream_st& stream, Item& item) {
+void Device::finish(spyreStream_st& stream, WorkItem& item) {
   stream.tail_ns = item.end_ns();
   stream.cycles += cycles_of(item.busy_ns());
   if (meter_ != nullptr) [[unlikely]]
     meter(item);
 }
 
-SubmitResult Device::submit(spyreStream_st& stream, Item& item, bool modelled, std::shared_ptr<Point>* point) {
+SubmitResult Device::submit(spyreStream_st& stream, WorkItem& item, bool modelled, std::shared_ptr<Point>* point) {
   bool wake = false;
   {
     std::lock_guard lock(mutex_);
@@ -61,7 +61,7 @@ std::shared_ptr<Point> Device::mark_locked(spyreStream_st& stream, uint64_t now)
   if (stream.unplaced == 0) {
     point->end_ns.store(std::max({stream.tail_ns, stream.ready_ns, now}), std::memory_order_release);
   } else {
-    Item item;
+    WorkItem item;
     item.item = ItemKind::kMarker;
     item.queued_ns = now;
     item.point = new std::shared_ptr<Point>(point);
@@ -87,7 +87,7 @@ void Device::wait_for(spyreStream_st& stream, const std::shared_ptr<Point>& poin
     if (placeable) stream.ready_ns = std::max(stream.ready_ns, time);
     // In its own stream, order is enough.
     if (point->stream == &stream || (placeable && point->functions_have_run())) return;
-    Item item;
+    WorkItem item;
     item.item = ItemKind::kWait;
     item.queued_ns = now;
     item.placed = placeable;

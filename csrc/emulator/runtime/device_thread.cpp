@@ -15,7 +15,7 @@ constexpr uint64_t kBatchPieces = 65536;
 thread_local bool is_devices_thread = false;
 
 // How many of the item's pieces have a record that may be handed out by now.
-uint64_t pieces_due(const Item& item, const Faults* faults, uint64_t now) {
+uint64_t pieces_due(const WorkItem& item, const Faults* faults, uint64_t now) {
   if (faults != nullptr && faults->early) return item.count;
   const uint64_t first = item.start_ns + item.duration_ns + (faults == nullptr ? 0 : faults->late_ns);
   return now < first ? 0 : std::min(item.count, (now - first) / item.period_ns() + 1);
@@ -81,7 +81,7 @@ bool Device::pass(std::unique_lock<std::mutex>& lock, uint64_t now, uint64_t* de
 }
 
 // Gives the item a place, if that can be known now.
-bool Device::try_place(spyreStream_st& stream, Item& item, const Faults* faults, uint64_t now) {
+bool Device::try_place(spyreStream_st& stream, WorkItem& item, const Faults* faults, uint64_t now) {
   switch (item.item) {
     case ItemKind::kMarker:
       (*item.point)
@@ -115,7 +115,7 @@ bool Device::try_place(spyreStream_st& stream, Item& item, const Faults* faults,
 // Runs the function of the stream's oldest item, without the lock. False if the device was lost meanwhile.
 bool Device::run_front(std::unique_lock<std::mutex>& lock, spyreStream_st& stream) {
   const uint64_t generation = generation_;
-  const Item running = stream.queue.front();  // the queue may move while the lock is off
+  const WorkItem running = stream.queue.front();  // the queue may move while the lock is off
   running_ = true;
   lock.unlock();
   const uint64_t begin = host_now_ns();
@@ -124,7 +124,7 @@ bool Device::run_front(std::unique_lock<std::mutex>& lock, spyreStream_st& strea
   lock.lock();
   running_ = false;
   if (generation_ != generation) return false;
-  Item& same = stream.queue.front();
+  WorkItem& same = stream.queue.front();
   same.has_run = true;
   if (same.open_end) {
     same.open_end = false;
@@ -146,7 +146,7 @@ bool Device::step(std::unique_lock<std::mutex>& lock, spyreStream_st& stream, ui
   uint64_t pieces = 0;
   batch_.clear();
   while (!stream.queue.empty() && batch_.size() < kBatchItems && pieces < kBatchPieces) {
-    Item& item = stream.queue.front();
+    WorkItem& item = stream.queue.front();
     if (item.queued_ns > now) {
       *deadline = std::min(*deadline, item.queued_ns);
       break;
@@ -197,12 +197,12 @@ bool Device::step(std::unique_lock<std::mutex>& lock, spyreStream_st& stream, ui
   return moved;
 }
 
-void Device::hand_out(const std::vector<Item>& batch, const spyreStream_st& stream, const Faults* faults) {
+void Device::hand_out(const std::vector<WorkItem>& batch, const spyreStream_st& stream, const Faults* faults) {
   const spyreTracer* tracer = current_tracer();
   if (tracer == nullptr) return;
   const bool reversed = faults != nullptr && faults->shuffle;
   for (size_t i = 0; i < batch.size(); ++i) {
-    const Item& item = batch[reversed ? batch.size() - 1 - i : i];
+    const WorkItem& item = batch[reversed ? batch.size() - 1 - i : i];
     const uint64_t period = item.period_ns();
     // item.emitted is that of before this batch: the copy was made first.
     DeviceWork work{

@@ -84,7 +84,7 @@ WaitResult Device::wait_for_room(spyreStream_st& stream) {
       break;
     }
     if (timed_out(faults, began, now)) {
-      const Item& front = stream.queue.front();
+      const WorkItem& front = stream.queue.front();
       bool never = front.hung_by == faults;
       if (front.item == ItemKind::kWait) {
         const std::shared_ptr<Point> awaited = *front.point;
@@ -107,9 +107,9 @@ WaitResult Device::wait_for_room(spyreStream_st& stream) {
 bool Device::hangs_before(const Point& point, const Faults* faults, std::vector<std::shared_ptr<Point>>* awaited) {
   std::lock_guard lock(mutex_);
   if (point.time() != kUnknown) return false;  // all before it has an end
-  ItemQueue& queue = point.stream->queue;
+  WorkQueue& queue = point.stream->queue;
   for (size_t i = 0; i < queue.size(); ++i) {
-    const Item& item = queue.at(i);
+    const WorkItem& item = queue.at(i);
     if (item.hung_by == faults) return true;
     if (item.item == ItemKind::kMarker && item.point->get() == &point) break;
     if (item.item == ItemKind::kWait && (*item.point)->time() == kUnknown) awaited->push_back(*item.point);

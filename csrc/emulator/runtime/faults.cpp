@@ -320,7 +320,7 @@ std::unique_ptr<Faults> parse_faults(const char* specification, std::string* err
     left = left.substr(comma + 1);
   }
   const uint64_t now = host_now_ns();
-  for (DeviceClock& clock : faults->clocks) clock.epoch_ns = now;
+  for (EmulatedClock& clock : faults->clocks) clock.epoch_ns = now;
   return faults;
 }
 

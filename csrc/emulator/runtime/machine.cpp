@@ -32,9 +32,9 @@ Device::~Device() {
   thread_.join();
 }
 
-DeviceClock Device::clock() const {
+EmulatedClock Device::clock() const {
   const Faults* faults = current_faults();
-  return faults == nullptr ? DeviceClock{} : faults->clocks[static_cast<size_t>(index)];
+  return faults == nullptr ? EmulatedClock{} : faults->clocks[static_cast<size_t>(index)];
 }
 
 spyreStream_st* Device::create_stream() {
@@ -77,7 +77,7 @@ void Device::look_again(bool mend) {
 // How many of the queue's oldest items were over by then: only their records are still to be handed out.
 size_t Device::ended(spyreStream_st& stream, uint64_t now) {
   for (size_t i = 0; i < stream.queue.size(); ++i) {
-    Item& item = stream.queue.at(i);
+    WorkItem& item = stream.queue.at(i);
     const bool whole = item.item == ItemKind::kWork && item.placed && !item.open_end && item.hung_by == nullptr &&
                        (!item.has_function || item.has_run);
     if (!whole || item.start_ns + item.duration_ns > now) return i;
@@ -96,7 +96,7 @@ void Device::lose(uint64_t now) {
   for (const auto& stream : streams_) {
     const size_t kept = ended(*stream, now);
     for (size_t i = kept; i < stream->queue.size(); ++i) {
-      if (const Item& item = stream->queue.at(i); item.item == ItemKind::kMarker) {
+      if (const WorkItem& item = stream->queue.at(i); item.item == ItemKind::kMarker) {
         (*item.point)->lost.store(true, std::memory_order_relaxed);
         (*item.point)->end_ns.store(now, std::memory_order_release);
       }

@@ -32,7 +32,7 @@
 // Waking: submitting never wakes the device's thread, unless there is a function to run. While someone traces, the
 // thread looks by itself every ten milliseconds.
 //
-// All times in here are true, on the host's clock. A device's own clock (DeviceClock) is applied where a time leaves.
+// All times in here are true, on the host's clock. A device's own clock (EmulatedClock) is applied where a time leaves.
 #pragma once
 
 #include <array>
@@ -79,7 +79,7 @@ struct Point {
 enum class ItemKind : uint8_t { kWork, kMarker, kWait };
 
 // One entry of a stream's queue.
-struct Item {
+struct WorkItem {
   ItemKind item = ItemKind::kWork;
   WorkKind work = WorkKind::kKernel;
   spyreMemcpyKind_t copy_kind = SPYRE_MEMCPY_HTOD;
@@ -123,25 +123,25 @@ struct Item {
   void run() const;
 };
 
-static_assert(std::is_trivially_copyable_v<Item>, "items are copied on the way of each launch");
+static_assert(std::is_trivially_copyable_v<WorkItem>, "items are copied on the way of each launch");
 
 // First in, first out; grows, and never shrinks while its stream lives.
-class ItemQueue {
+class WorkQueue {
  public:
-  ItemQueue() = default;
-  ItemQueue(const ItemQueue&) = delete;
-  ItemQueue& operator=(const ItemQueue&) = delete;
-  ~ItemQueue() { truncate(0); }
+  WorkQueue() = default;
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
+  ~WorkQueue() { truncate(0); }
   bool empty() const { return count_ == 0; }
   size_t size() const { return count_; }
-  Item& front() { return slots_[head_]; }
-  Item& at(size_t i) { return slots_[(head_ + i) & (slots_.size() - 1)]; }
-  void push(const Item& item);
+  WorkItem& front() { return slots_[head_]; }
+  WorkItem& at(size_t i) { return slots_[(head_ + i) & (slots_.size() - 1)]; }
+  void push(const WorkItem& item);
   void pop();
   void truncate(size_t size);  // drops the youngest
 
  private:
-  std::vector<Item> slots_;  // a power of two
+  std::vector<WorkItem> slots_;  // a power of two
   size_t head_ = 0, count_ = 0;
 };
 
@@ -163,7 +163,7 @@ struct spyreStream_st {
   uint64_t unplaced = 0;                   // items in the queue that have no place yet, or no end
   uint64_t functions = 0;                  // functions and waits that were queued ...
   std::atomic<uint64_t> functions_run{0};  // ... and that were passed. Release: functions_have_run()'s acquire.
-  kineto_spyre::emulator::ItemQueue queue;
+  kineto_spyre::emulator::WorkQueue queue;
 };
 
 struct spyreEvent_st {
@@ -213,7 +213,7 @@ class Device {
   AddressSpace memory;
 
   bool lost() const { return lost_.load(std::memory_order_acquire); }
-  DeviceClock clock() const;
+  EmulatedClock clock() const;
 
   spyreStream_st& default_stream() { return *default_stream_; }
   // Null if there are kMaxStreams already.
@@ -224,7 +224,7 @@ class Device {
 
   // Places and queues a piece of work. `duration` in the item: as the caller knows it, or by the model, before jitter,
   // if `modelled`. Nothing has happened if the device is lost, or the queue full. With `point`: where the work ends.
-  SubmitResult submit(spyreStream_st& stream, Item& item, bool modelled, std::shared_ptr<Point>* point = nullptr);
+  SubmitResult submit(spyreStream_st& stream, WorkItem& item, bool modelled, std::shared_ptr<Point>* point = nullptr);
   // Until the stream's queue has room; kTimedOut as for wait().
   WaitResult wait_for_room(spyreStream_st& stream);
   // The stream's present end.
@@ -255,12 +255,12 @@ class Device {
   void deliver();
 
  private:
-  void meter(const Item& item);
-  void throttle(Item& item) const;
+  void meter(const WorkItem& item);
+  void throttle(WorkItem& item) const;
   static bool on_a_devices_thread();  // which never waits for room
-  void place(spyreStream_st& stream, Item& item);
-  void finish(spyreStream_st& stream, Item& item);
-  bool try_place(spyreStream_st& stream, Item& item, const Faults* faults, uint64_t now);
+  void place(spyreStream_st& stream, WorkItem& item);
+  void finish(spyreStream_st& stream, WorkItem& item);
+  bool try_place(spyreStream_st& stream, WorkItem& item, const Faults* faults, uint64_t now);
   std::shared_ptr<Point> mark_locked(spyreStream_st& stream, uint64_t now);
   void lose(uint64_t now);
   static size_t ended(spyreStream_st& stream, uint64_t now);
@@ -269,7 +269,7 @@ class Device {
   bool pass(std::unique_lock<std::mutex>& lock, uint64_t now, uint64_t* deadline);
   bool step(std::unique_lock<std::mutex>& lock, spyreStream_st& stream, uint64_t now, uint64_t* deadline);
   bool run_front(std::unique_lock<std::mutex>& lock, spyreStream_st& stream);
-  void hand_out(const std::vector<Item>& batch, const spyreStream_st& stream, const Faults* faults);
+  void hand_out(const std::vector<WorkItem>& batch, const spyreStream_st& stream, const Faults* faults);
 
   const MachineConfig& config_;
   const uint64_t seed_;
@@ -289,7 +289,7 @@ class Device {
   bool asleep_ = false;
   bool running_ = false;  // the thread runs a function, without the mutex
   bool stop_ = false;
-  std::vector<Item> batch_;  // the device's thread's own
+  std::vector<WorkItem> batch_;  // the device's thread's own
   std::thread thread_;
 };
 

@@ -8,7 +8,7 @@ namespace kineto_spyre::emulator {
 
 constinit std::atomic<bool> metering{false};
 
-Draw Item::draw() const {
+Draw WorkItem::draw() const {
   const auto all = static_cast<double>(count);
   Draw draw{all * piece_joules()};
   const double moved = all * static_cast<double>(bytes);
@@ -24,7 +24,7 @@ Draw Item::draw() const {
   return draw;
 }
 
-void Device::meter(const Item& item) {
+void Device::meter(const WorkItem& item) {
   meter_->add(item.start_ns, item.end_ns(), item.draw());
   Energy& energy = energy_[item.name];
   energy.joules += static_cast<double>(item.count) * item.piece_joules();
@@ -32,7 +32,7 @@ void Device::meter(const Item& item) {
   energy.ns += item.count * item.duration_ns;
 }
 
-void Device::throttle(Item& item) const {
+void Device::throttle(WorkItem& item) const {
   if (item.work != WorkKind::kKernel || !throttled_.load(std::memory_order_relaxed)) return;
   item.duration_ns = static_cast<uint64_t>(static_cast<double>(item.duration_ns) * model::kThrottleFactor);
 }

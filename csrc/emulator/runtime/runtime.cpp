@@ -106,7 +106,7 @@ spyreError_t spyreDeviceSynchronize(int32_t index) {
   const auto [device, error] = find_device(index);
   if (error != SPYRE_SUCCESS) return error;
   if (device->lost()) return lost(*device);
-  Call call(kScheduleWait);
+  CallInProgress call(kScheduleWait);
   spyreError_t result = SPYRE_SUCCESS;
   for (const auto& point : device->unfinished()) {
     if (result == SPYRE_SUCCESS) result = wait_for(*point);

@@ -73,7 +73,7 @@ spyreError_t spyreEventElapsedTime(spyreEvent_t start, spyreEvent_t end, double*
   if (spyreEventQuery(start) != SPYRE_SUCCESS || spyreEventQuery(end) != SPYRE_SUCCESS) {
     return fail(SPYRE_ERROR_NOT_READY, "the device has not reached both events; synchronize first");
   }
-  const DeviceClock clock = first->stream->device.clock();
+  const EmulatedClock clock = first->stream->device.clock();
   *milliseconds = static_cast<double>(static_cast<int64_t>(clock.at(second->time()) - clock.at(first->time()))) * 1e-6;
   return SPYRE_SUCCESS;
 }

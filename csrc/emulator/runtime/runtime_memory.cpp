@@ -9,7 +9,7 @@ spyreError_t spyreMalloc(int32_t index, uint64_t bytes, spyreStream_t stream_or_
   if (error != SPYRE_SUCCESS) return error;
   if (address == nullptr)
     return fail(SPYRE_ERROR_INVALID_VALUE, "spyreMalloc needs a pointer for the address; it is null");
-  Call call(kMalloc);
+  CallInProgress call(kMalloc);
   *address = device->memory.allocate(bytes);
   if (*address == nullptr) {
     return fail(SPYRE_ERROR_OUT_OF_MEMORY, "device ", index, " has no room for ", bytes,
@@ -27,7 +27,7 @@ spyreError_t spyreMalloc(int32_t index, uint64_t bytes, spyreStream_t stream_or_
 spyreError_t spyreFree(int32_t index, void* address) {
   const auto [device, error] = find_device(index);  // what a lost device held may be freed
   if (error != SPYRE_SUCCESS) return error;
-  Call call(kResizeTensorAllocation);
+  CallInProgress call(kResizeTensorAllocation);
   const int64_t bytes = device->memory.release(address);
   if (bytes < 0) {
     return fail(SPYRE_ERROR_INVALID_VALUE, "nothing is allocated on device ", index, " at address ",

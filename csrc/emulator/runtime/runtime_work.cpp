@@ -11,8 +11,8 @@ constinit thread_local spyreCollective_t t_collective{};  // that what the threa
 // As they are in a trace; by spyreMemcpyKind_t.
 constexpr const char* kCopyNames[] = {"", "Memcpy (HtoD)", "Memcpy (DtoH)", "Memcpy (PtoP)"};
 
-spyreError_t submit(Device& device, spyreStream_st& stream, Call& call, Item& item, bool modelled, uint64_t data,
-                    bool blocking) {
+spyreError_t submit(Device& device, spyreStream_st& stream, CallInProgress& call, WorkItem& item, bool modelled,
+                    uint64_t data, bool blocking) {
   item.traced = call.traced();
   item.correlation = call.correlation;
   item.queued_ns = call.begin_ns;
@@ -20,7 +20,7 @@ spyreError_t submit(Device& device, spyreStream_st& stream, Call& call, Item& it
   std::shared_ptr<Point> end;
   SubmitResult result;
   while ((result = device.submit(stream, item, modelled, blocking ? &end : nullptr)) == SubmitResult::kFull) {
-    Call wait(kWaitForQueueCapacity);
+    CallInProgress wait(kWaitForQueueCapacity);
     const WaitResult waited = device.wait_for_room(stream);
     wait.end(wait_data(stream));
     if (waited == WaitResult::kTimedOut) return hangs(stream);
@@ -79,8 +79,8 @@ spyreError_t spyreMemcpy(int32_t index, void* dst, const void* src, uint64_t byt
                   " bytes does not lie in the device's memory");
     }
   }
-  Call call(cbid);
-  Item item;
+  CallInProgress call(cbid);
+  WorkItem item;
   item.work = WorkKind::kCopy;
   item.copy_kind = kind;
   item.bytes = bytes;
@@ -108,8 +108,8 @@ spyreError_t spyreMemset(int32_t index, void* dst, int32_t value, uint64_t bytes
     return fail(SPYRE_ERROR_INVALID_VALUE, "the ", bytes, " bytes to be filled do not lie in the memory of device ",
                 index);
   }
-  Call call(kMalloc);
-  Item item;
+  CallInProgress call(kMalloc);
+  WorkItem item;
   item.work = WorkKind::kFill;
   item.bytes = bytes;
   item.duration_ns = model::fill_ns(bytes);
@@ -136,8 +136,8 @@ spyreError_t spyreLaunchKernel(int32_t index, spyreStream_t stream_or_null, cons
     return fail(SPYRE_ERROR_INVALID_VALUE, "a kernel's count and flops are at least 0 and its ns at most 1e15; count ",
                 kernel->count, ", flops ", kernel->flops, ", ns ", kernel->ns, " were given");
   }
-  Call call(kLaunchCompute);
-  Item item;
+  CallInProgress call(kLaunchCompute);
+  WorkItem item;
   item.count = kernel->count == 0 ? 1 : static_cast<uint64_t>(kernel->count);
   item.bytes = kernel->bytes_read + kernel->bytes_written;
   item.bytes_read = kernel->bytes_read;

@@ -5,7 +5,7 @@
 
 namespace kineto_spyre::emulator {
 
-void Item::run() const {
+void WorkItem::run() const {
   if (function != nullptr) {
     function(argument);
   } else if (work == WorkKind::kCopy) {
@@ -15,9 +15,9 @@ void Item::run() const {
   }
 }
 
-void ItemQueue::push(const Item& item) {
+void WorkQueue::push(const WorkItem& item) {
   if (count_ == slots_.size()) {
-    std::vector<Item> larger(slots_.empty() ? 16 : 2 * slots_.size());
+    std::vector<WorkItem> larger(slots_.empty() ? 16 : 2 * slots_.size());
     for (size_t i = 0; i < count_; ++i) larger[i] = at(i);
     slots_ = std::move(larger);
     head_ = 0;
@@ -26,13 +26,13 @@ void ItemQueue::push(const Item& item) {
   ++count_;
 }
 
-void ItemQueue::pop() {
+void WorkQueue::pop() {
   delete slots_[head_].point;
   head_ = (head_ + 1) & (slots_.size() - 1);
   --count_;
 }
 
-void ItemQueue::truncate(size_t size) {
+void WorkQueue::truncate(size_t size) {
   while (count_ > size) delete at(--count_).point;
 }
 

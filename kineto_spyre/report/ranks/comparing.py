@@ -92,12 +92,12 @@ def _whose(read: dict[int, Summary], directory: str) -> dict[int, tuple[int, str
         one = read[place]
         rank = one.rank if named else number
         if rank is None:
-            one.trouble = "names no rank, and other traces do. Put rank7, say, into its name."
+            one.trouble = "names no rank, and other traces do. Put its rank into its name, such as rank7."
             continue
         for title in one.titles:
             if (rank, title) in seen:
                 raise NotComparable(
-                    f"holds {title} of rank {rank} twice: in {seen[rank, title]} and in {one.path}. Leave one of them, "
+                    f"holds {title} of rank {rank} twice: in {seen[rank, title]} and in {one.path}. Keep one of them, "
                     "or put the traces of each run into a directory of its own."
                 )
             seen[rank, title] = one.path

@@ -39,6 +39,6 @@ class Loader(base_plugin.TBLoader):  # type: ignore[misc]
 try:
     from kineto_spyre.viewers.tensorboard import stock as _stock  # noqa: F401  importing it is what helps
 except ImportError:  # no torch-tb-profiler here, or one without these parts
-    logger.debug("torch-tb-profiler 0.4.3 not found: nothing to put right", exc_info=True)
+    logger.debug("torch-tb-profiler 0.4.3 not found: nothing to correct", exc_info=True)
 except Exception:
     logger.warning("kineto-spyre could not adapt torch-tb-profiler to a Spyre's traces", exc_info=True)

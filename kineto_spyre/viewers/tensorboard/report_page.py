@@ -88,7 +88,7 @@ class ReportPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         name = request.args.get("trace", "")
         path = self._traces().get(name)
         if path is None:
-            text = f"{name} is not in the log directory any more. Choose another trace, or reload the page."
+            text = f"{name} is no longer in the log directory. Choose another trace, or reload the page."
             return http_util.Respond(request, _sentence(text), "text/html", code=404)
         return http_util.Respond(request, self._page(name, path), "text/html")
 

@@ -111,7 +111,7 @@ def test_a_program_without_a_profiler_is_profiled_twice(server, tmp_path, capfd,
     assert len(made) == 2
     assert not any(pathlib.Path(folder).exists() for folder in made)
     said = capfd.readouterr().out
-    paths = re.findall(r"^(\S+\.json): [\d,]+ events; sound\.$", said, re.MULTILINE)
+    paths = re.findall(r"^(\S+\.json): [\d,]+ events; no faults\.$", said, re.MULTILINE)
     assert len(set(paths)) == 2
     for path in paths:
         kernels, linked = spyre_work(path)

@@ -86,8 +86,8 @@ def test_a_verification_that_fails_is_exit_code_1(trace, program, capsys):
         ("import os; os.abort()", "acelyzer ended with exit code -6; its last line was: nothing"),
         ("", "acelyzer did not write its file report.json."),
         ("open('report.json', 'w').write('{')", "acelyzer wrote a report.json that is not JSON"),
-        ("open('report.json', 'w').write('[]')", "acelyzer wrote a report.json that is no JSON object."),
-        ("import time; time.sleep(60)", "acelyzer did not end within 0.5 s, so it was ended."),
+        ("open('report.json', 'w').write('[]')", "acelyzer wrote a report.json that is not a JSON object."),
+        ("import time; time.sleep(60)", "acelyzer did not finish within 0.5 s, so it was stopped."),
         (None, "can't be started: No such file or directory."),
     ],
 )
@@ -113,8 +113,8 @@ def test_without_it_the_report_says_what_to_install(trace, capsys, monkeypatch):
     ("arguments", "code", "says"),
     [
         (["nowhere.json"], 2, "nowhere.json"),
-        (["TRACE", "--ideal-cycles", "nowhere"], 2, "nowhere is no folder"),
-        (["TRACE", "--html", "TRACE"], 1, "is there already"),
+        (["TRACE", "--ideal-cycles", "nowhere"], 2, "nowhere is not a folder"),
+        (["TRACE", "--html", "TRACE"], 1, "exists; name another file"),
     ],
 )
 def test_bad_input_is_one_sentence(trace, capsys, arguments, code, says):

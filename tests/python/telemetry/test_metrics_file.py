@@ -27,8 +27,8 @@ def test_each_value_has_its_unit(tmp_path):
 @pytest.mark.parametrize(
     ("bytes_", "words"),
     [
-        (b"", "cut short: it has 0 bytes, and 32 are expected"),
-        (content(pwr=1)[:-1], "cut short: it has 127 bytes, and 128 are expected"),
+        (b"", "truncated: it has 0 bytes, and 32 are expected"),
+        (content(pwr=1)[:-1], "truncated: it has 127 bytes, and 128 are expected"),
         (content(magic=b"BiuM"), "it begins with b'BiuM'"),
         (content(version=(2, 0, 0, 0), pwr=1), "has version 2.0.0.0, and 1.0 is known"),
         (content(magic=b"!iuM", pwr=1), "was being written each time"),

@@ -24,8 +24,8 @@ NO_TRACE = {
     "bytes": (bytes(range(256)) * 4, "isn't JSON"),
     "another tool's object": (b'{"nodes": [1, 2], "edges": []}', "has no traceEvents"),
     "another tool's array": (b'[{"node": 1}]', "is not an event"),
-    "a number": (b"3", "no trace"),
-    "a stump of gzip": (b"\x1f\x8b\x08", "cut off"),
+    "a number": (b"3", "not a trace"),
+    "a stump of gzip": (b"\x1f\x8b\x08", "truncated"),
 }
 READERS = {
     "check": ["check", "IN"],

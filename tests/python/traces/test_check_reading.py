@@ -34,7 +34,7 @@ def written(tmp_path, content, name="trace.json"):
 
 def test_exit_code_0_and_a_sentence_for_a_sound_trace(tmp_path, capsys):
     code, out, err = run(capsys, written(tmp_path, Trace().text()))
-    assert code == 0 and "Sound: no fault found." in out and err == ""
+    assert code == 0 and "No faults were found." in out and err == ""
 
 
 def test_exit_code_1_and_text_that_says_what_first_why_and_what_to_do(tmp_path, capsys):
@@ -92,24 +92,24 @@ UNREADABLE = {
     "a web page": (b"<!DOCTYPE html><html></html>", "isn't JSON"),
     "binary": (bytes(range(256)) * 8, "isn't JSON"),
     "UTF-16": (Trace().text().encode("utf-16"), "is UTF-16"),
-    "a number": (b"12", "no trace"),
+    "a number": (b"12", "not a trace"),
     "another object": (b'{"a": 1}', "has no traceEvents"),
-    "another array": (b"[1, 2, 3]", "no trace"),
+    "another array": (b"[1, 2, 3]", "not a trace"),
     "traceEvents of another type": (b'{"traceEvents": {}}', "traceEvents is not an array"),
-    "cut in an event": (Trace().text().encode()[:2000], "is cut off"),
-    "cut in a string": (b'{"traceEvents": [{"ph": "X", "na', "is cut off"),
-    "cut in a number": (b'{"traceEvents": [{"ph": "X", "dur": 3.', "is cut off"),
-    "cut in an exponent": (b'{"traceEvents": [{"ph": "X", "dur": 3.5e-', "is cut off"),
-    "cut between events": (b'{"traceEvents": [{"ph": "M"},', "is cut off"),
-    "cut in the metadata": (Trace().text().encode()[:-8], "is cut off"),
+    "cut in an event": (Trace().text().encode()[:2000], "is truncated"),
+    "cut in a string": (b'{"traceEvents": [{"ph": "X", "na', "is truncated"),
+    "cut in a number": (b'{"traceEvents": [{"ph": "X", "dur": 3.', "is truncated"),
+    "cut in an exponent": (b'{"traceEvents": [{"ph": "X", "dur": 3.5e-', "is truncated"),
+    "cut between events": (b'{"traceEvents": [{"ph": "M"},', "is truncated"),
+    "cut in the metadata": (Trace().text().encode()[:-8], "is truncated"),
     "a comma too many": (b'{"traceEvents": [{"ph": "M"},]}', "isn't JSON"),
     "a comma too few": (b'{"traceEvents": [{"ph": "M"} {"ph": "M"}]}', "',' expected"),
     "a key without quotes": (b'{traceEvents: [{"ph": "M"} {"ph": "M"}]}', "a key in quotes expected"),
     "something after it": (Trace().text().encode() + b"{}", "the end of the file expected"),
     "too deep": (b'{"traceEvents": ' + b"[" * 100_000, "nested too deep"),
     "a number too long": (b'{"traceEvents": [{"ph": "X", "ts": ' + b"9" * 5000 + b"}]}", "a number that can't be read"),
-    "gz cut off": (GZ[:-20], "gzip file that is cut off"),
-    "gz broken": (GZ[:200] + bytes(20) + GZ[220:], "broken gzip file"),
+    "gz truncated": (GZ[:-20], "truncated gzip file"),
+    "gz damaged": (GZ[:200] + bytes(20) + GZ[220:], "damaged gzip file"),
     "gz of nothing": (gzip.compress(b""), "is empty"),
 }
 

@@ -85,5 +85,5 @@ def test_what_is_no_trace_is_refused(content):
 
 
 def test_a_trace_that_is_cut_off_is_refused():
-    with pytest.raises(Unreadable, match="cut off"):
+    with pytest.raises(Unreadable, match="truncated"):
         renamed(Trace().text().encode()[:-200])

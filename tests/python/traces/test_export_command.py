@@ -56,7 +56,7 @@ def test_it_replaces_nothing_unless_it_is_told_to(trace, kind, tmp_path, capsys)
     assert main(["export", str(trace), kind, "-o", str(out)]) == 0
     before = content(out)
     assert main(["export", str(trace), kind, "-o", str(out)]) == 2
-    assert f"{out} exists; pass --force to replace it, or -o to write elsewhere." in capsys.readouterr().err
+    assert f"{out} exists; pass --force to replace it, or name another file with -o." in capsys.readouterr().err
     assert content(out) == before
     assert main(["export", str(trace), kind, "-o", str(out), "--force"]) == 0
     assert content(out) != before  # written anew: at least the time
@@ -65,7 +65,7 @@ def test_it_replaces_nothing_unless_it_is_told_to(trace, kind, tmp_path, capsys)
 def test_the_trace_itself_is_never_replaced(trace, kind, capsys):
     before = content(trace)
     assert main(["export", str(trace), kind, "-o", str(trace), "--force"]) == 2
-    assert "is the trace itself, which is never changed" in capsys.readouterr().err
+    assert "is the input trace, which is never changed" in capsys.readouterr().err
     assert content(trace) == before
 
 
@@ -85,7 +85,7 @@ def test_a_directory_of_something_else_is_never_replaced(trace, kind, tmp_path, 
         (b"", "is empty"),
         (b"\x00\x01\x02", "isn't JSON"),
         (b'{"a": 1}', "no traceEvents"),
-        (b"\x1f\x8b", "cut off"),
+        (b"\x1f\x8b", "truncated"),
     ],
 )
 def test_what_is_no_trace_is_one_sentence_and_exit_code_2(text, told, kind, tmp_path, capsys):
@@ -118,7 +118,7 @@ def test_of_a_trace_that_is_cut_off_what_comes_before_is_written(kind, trace, tm
     trace.write_text(Trace().text()[:-400])
     assert main(["export", str(trace), kind, "-o", str(tmp_path / "out")]) == 1
     told = capsys.readouterr().err
-    assert "cut off" in told
+    assert "truncated" in told
     assert told.endswith(" What comes before that was written.\n")
     assert ".." not in told and "?." not in told
     assert (tmp_path / "out").exists()

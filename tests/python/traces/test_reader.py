@@ -124,9 +124,11 @@ def test_a_trace_cut_anywhere_is_read_to_there(data):
     try:
         trace = read(content[:at])
     except Unreadable as error:
-        assert at < first + 400 and ("cut off" in str(error) or "no traceEvents" in str(error) or "JSON" in str(error))
+        assert at < first + 400 and (
+            "truncated" in str(error) or "no traceEvents" in str(error) or "JSON" in str(error)
+        )
         return
-    assert trace.problem is not None and "is cut off" in trace.problem
+    assert trace.problem is not None and "is truncated" in trace.problem
     whole = expected(t.events)
     assert rows(trace) == whole[: len(rows(trace))] if len(trace) else True
     assert trace.events_read == sum(1 for end in ends_of_events(content) if end <= at)
@@ -185,7 +187,7 @@ def test_gzip_that_is_cut_off_gives_what_could_be_unpacked():
     events = [slice_(f"op {i * 7919 % 10007}", "cpu_op", 1, 1, float(i), 0.5) for i in range(20000)]
     packed = gzip.compress(json.dumps({"traceEvents": events}).encode())
     trace = read(packed[: len(packed) // 2])
-    assert 5000 < len(trace) < 15000 and "gzip file that is cut off" in trace.problem
+    assert 5000 < len(trace) < 15000 and "truncated gzip file" in trace.problem
     assert rows(trace) == expected(events[: len(trace)])
 
 
@@ -275,7 +277,7 @@ def test_arrow_tables_and_parquet_hold_the_same(tmp_path):
     write_parquet(trace, folder, overwrite=True)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").write_text("mine")
-    with pytest.raises(SpyreProfilerError, match="holds no trace"):
+    with pytest.raises(SpyreProfilerError, match="does not hold a trace"):
         write_parquet(trace, tmp_path / "other", overwrite=True)
     head = folder / "trace.json"
     head.write_text(head.read_text().replace('"format": 1', '"format": 99'))
@@ -317,5 +319,5 @@ def test_it_needs_no_torch_and_no_pyarrow(tmp_path):
 
 
 def test_what_is_no_source_is_a_type_error():
-    with pytest.raises(TypeError, match="int is no trace"):
+    with pytest.raises(TypeError, match="int is not a trace"):
         read(12)

@@ -115,7 +115,7 @@ enum class FlushWhenDisabled : uint8_t { kWorks, kNothing, kFail };
 // One specification in force. Its settings never change; a later one takes its place and this one stays, as some thread
 // may still read it (a few hundred bytes each).
 struct Faults {
-  std::array<DeviceClock, kMaxDevices> clocks{};
+  std::array<EmulatedClock, kMaxDevices> clocks{};
   uint64_t late_ns = 0;
   bool early = false, shuffle = false;
   Every duplicate, drop, torn, zero_start, backwards, bad_name, unterminated, unknown_kind, unknown_id;

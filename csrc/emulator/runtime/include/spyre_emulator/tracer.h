@@ -12,7 +12,7 @@
 namespace kineto_spyre::emulator {
 
 // A device's clock against the host's: device = host + offset + drift * (host - epoch).
-struct DeviceClock {
+struct EmulatedClock {
   int64_t offset_ns = 0;
   double drift = 0;  // 50 ppm: 50e-6
   uint64_t epoch_ns = 0;
@@ -37,7 +37,7 @@ struct MemoryEvent {
   uint32_t device, stream, correlation;
   uint64_t address, bytes;
   uint64_t begin_ns, end_ns;  // the host's clock
-  DeviceClock clock;
+  EmulatedClock clock;
 };
 
 enum class WorkKind : uint8_t { kKernel, kCopy, kFill };
@@ -62,7 +62,7 @@ struct DeviceWork {
   model::Phases phases;
   bool reversed;                 // a fault: last piece first
   spyreCollective_t collective;  // that it belongs to; all zero: to none
-  DeviceClock clock;
+  EmulatedClock clock;
 };
 
 // Returns when every record of work that had ended when this was called has been given to the tracer. For a flush; not
