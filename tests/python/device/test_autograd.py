@@ -42,7 +42,7 @@ def both(f, *tensors):
 )
 def test_gradients_equal_the_cpus(f) -> None:
     cpu, device = both(f, torch.randn(8, 8), torch.randn(8, 8))
-    assert all(torch.equal(a, b) for a, b in zip(cpu, device))
+    assert all(torch.equal(a, b) for a, b in zip(cpu, device, strict=True))
 
 
 def test_second_derivatives_hooks_and_accumulation() -> None:
@@ -58,7 +58,7 @@ def test_second_derivatives_hooks_and_accumulation() -> None:
         y = x * 3
         y.sum().backward()
         results.append([h.cpu(), seen[0], x.grad.cpu()])
-    assert all(torch.equal(a, b) for a, b in zip(*results))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 def test_gradcheck() -> None:
@@ -90,7 +90,7 @@ def test_custom_functions() -> None:
             return 2 * x * g
 
     cpu, device = both(Square.apply, torch.randn(4))
-    assert all(torch.equal(a, b) for a, b in zip(cpu, device))
+    assert all(torch.equal(a, b) for a, b in zip(cpu, device, strict=True))
 
 
 def test_writing_over_what_the_graph_needs_is_noticed() -> None:
@@ -113,7 +113,7 @@ def test_checkpointing(reentrant: bool) -> None:
         torch.manual_seed(1)
         checkpoint(block, x, use_reentrant=reentrant).square().sum().backward()
         results.append([x.grad.cpu(), *(p.grad.cpu() for p in block.parameters())])
-    assert all(torch.equal(a, b) for a, b in zip(*results))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 def test_the_gradient_scaler() -> None:
@@ -132,7 +132,7 @@ def test_the_gradient_scaler() -> None:
             scaler.update()
         weights.append([p.detach().cpu() for p in model.parameters()])
         assert scaler.get_scale() == 128.0
-    assert all(torch.equal(a, b) for a, b in zip(*weights))
+    assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))
 
 
 # formulas that ask for the CPU
@@ -152,7 +152,7 @@ def test_group_norms_gradients_keep_channels_last(shape: tuple[int, ...], affine
         gradients = torch.autograd.grad(y, leaves, torch.randn(shape).to(device))
         assert gradients[0].is_contiguous(memory_format=channels_last)
         results.append([y.detach().cpu(), *(g.cpu() for g in gradients)])
-    assert all(torch.equal(a, b) for a, b in zip(*results))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 def test_group_norm_can_be_differentiated_again_forward_and_by_functional_transforms() -> None:
@@ -173,8 +173,8 @@ def test_group_norm_can_be_differentiated_again_forward_and_by_functional_transf
         )
         transformed = torch.func.grad(norm)(x.detach(), w.detach(), b.detach())
         results.append([t.detach().cpu() for t in (*first, forward, transformed, *second)])
-    assert all(torch.equal(a, b) for a, b in zip(*(r[:5] for r in results)))
-    for a, b in zip(*(r[5:] for r in results)):  # the same terms, added in another order
+    assert all(torch.equal(a, b) for a, b in zip(*(r[:5] for r in results), strict=True))
+    for a, b in zip(*(r[5:] for r in results), strict=True):  # the same terms, added in another order
         torch.testing.assert_close(a, b, rtol=1e-12, atol=0)
 
 
@@ -212,7 +212,7 @@ def test_a_unets_gradients_equal_the_cpus(memory_format: torch.memory_format) ->
         x = torch.randn(2, 3, 16, 16).to(memory_format=memory_format).to(device)
         model(x).square().mean().backward()
         results.append([p.grad.cpu() for p in model.parameters()])
-    assert all(torch.equal(a, b) for a, b in zip(*results))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 def test_backward_uses_as_many_threads_as_its_caller(run_python) -> None:
@@ -243,7 +243,7 @@ def test_backward_uses_as_many_threads_as_its_caller(run_python) -> None:
             pass
         for threads in (4, 2, 3, 1, 4):
             torch.set_num_threads(threads)
-            equal = all(torch.equal(a, b) for a, b in zip(gradients("cpu"), gradients("spyre")))
+            equal = all(torch.equal(a, b) for a, b in zip(gradients("cpu"), gradients("spyre"), strict=True))
             print(threads, seen("cpu") == seen("spyre") == [threads], equal)
         """
     )

@@ -35,7 +35,7 @@ def test_a_compiled_module_trains(backend: str) -> None:
         y = compiled(x)
         y.square().sum().backward()
         results.append([y.detach().cpu(), *(p.grad.cpu() for p in net.parameters())])
-    assert all(torch.equal(a, b) for a, b in zip(*results))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -49,7 +49,7 @@ def test_mutation_views_factories_and_streams_compile(backend: str) -> None:
     x = torch.ones(2, 3)
     expected = f(x.clone())
     got = torch.compile(f, backend=backend)(x.to("spyre"))
-    assert all(torch.equal(a, b.cpu()) for a, b in zip(expected, got))
+    assert all(torch.equal(a, b.cpu()) for a, b in zip(expected, got, strict=True))
 
 
 def test_dynamic_shapes() -> None:

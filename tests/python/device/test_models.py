@@ -58,7 +58,7 @@ def test_a_granite_decoder_generates_as_on_the_cpu(dtype: torch.dtype) -> None:
                 out = model(last, past_key_values=out.past_key_values, use_cache=True)
                 logits.append(out.logits)
         seen.append([x.cpu() for x in logits])
-    assert all(torch.equal(a, b) for a, b in zip(*seen))
+    assert all(torch.equal(a, b) for a, b in zip(*seen, strict=True))
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
@@ -78,7 +78,7 @@ def test_recurrent_layers_equal_the_cpus(kind: str, training: bool) -> None:
             out.square().sum().backward()
             grads = [p.grad.cpu().clone() for p in layer.parameters()]  # the layer moves its own
         results.append([out.detach().cpu(), *grads])
-    assert all(torch.equal(a, b) for a, b in zip(*results))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 def test_packed_sequences_equal_the_cpus() -> None:
@@ -115,4 +115,4 @@ def test_foreach_and_fused_optimisers_equal_the_cpus() -> None:
                     model(torch.full((3, 4), 0.5 + step, device=device)).square().sum().backward()
                     optimizer.step()
                 weights.append([p.detach().cpu() for p in model.parameters()])
-            assert all(torch.equal(a, b) for a, b in zip(*weights)), (kind, options)
+            assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True)), (kind, options)

@@ -51,13 +51,13 @@ def test_nested_tensors_equal_the_cpus(f) -> None:
     result = f(nested("spyre"))
     assert all(t.is_spyre for t in (result if isinstance(result, (tuple, list)) else [result]))
     found = flat(result)
-    assert len(found) == len(expected) and all(torch.equal(a, b) for a, b in zip(expected, found))
+    assert len(found) == len(expected) and all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
 
 
 def test_nested_tensors_go_to_the_device_and_back() -> None:
     x = nested("cpu").to("spyre")
     assert x.is_spyre and x.is_nested and "device='spyre:0'" in repr(x)
-    assert all(torch.equal(a, b) for a, b in zip(x.cpu().unbind(), PARTS))
+    assert all(torch.equal(a, b) for a, b in zip(x.cpu().unbind(), PARTS, strict=True))
     with kineto_spyre.profile_spyre():
         x.cpu()
     assert kineto_spyre.last_session().captured["memcpy"] == 1
@@ -71,7 +71,7 @@ def test_gradients_of_nested_tensors() -> None:
         x = nested(device, requires_grad=True)
         torch.nested.to_padded_tensor(layer(x), 0.0).square().sum().backward()
         results.append([*flat(x.grad), layer.weight.grad.cpu(), layer.bias.grad.cpu()])
-    assert all(torch.equal(a, b) for a, b in zip(*results))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 @pytest.mark.parametrize("grad", [True, False])

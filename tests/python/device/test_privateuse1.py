@@ -163,7 +163,7 @@ def test_attention_equals_the_cpus(case: str) -> None:
         y = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, **options)
         y.sum().backward()
         results.append([t.detach().cpu() for t in (y, q.grad, k.grad, v.grad)])
-    assert all(torch.equal(a, b) for a, b in zip(*results))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 def test_the_names_of_the_device_in_pytorch() -> None:

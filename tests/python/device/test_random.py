@@ -39,7 +39,7 @@ def test_dropout_equals_the_cpus(p: float) -> None:
         y = torch.nn.functional.dropout(x, p) + torch.nn.functional.dropout1d(x.view(5, 10), p).view(-1)
         y.sum().backward()
         grads.append((y.detach().cpu(), x.grad.cpu()))
-    assert all(torch.equal(a, b) for a, b in zip(*grads))
+    assert all(torch.equal(a, b) for a, b in zip(*grads, strict=True))
 
 
 def test_drawing_on_the_device_leaves_the_cpu_alone_and_other_devices() -> None:

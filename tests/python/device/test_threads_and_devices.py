@@ -32,7 +32,7 @@ def test_threads_share_weights() -> None:
         model.to("spyre")
         for _ in range(5):
             got = list(pool.map(lambda x: model(x.to("spyre")).detach().cpu(), inputs))
-            assert all(torch.equal(a, b) for a, b in zip(expected, got))
+            assert all(torch.equal(a, b) for a, b in zip(expected, got, strict=True))
 
 
 def test_a_model_split_over_two_devices() -> None:

@@ -139,7 +139,7 @@ for index, how in (
 ):
     trainer, got = fit(**how)
     assert trainer.strategy.root_device == torch.device("spyre", index)
-    assert all(torch.equal(a, b) for a, b in zip(expected, got))
+    assert all(torch.equal(a, b) for a, b in zip(expected, got, strict=True))
 for wrong, says in (({"devices": 3}, "devices=3: expected a count or indices of the 2 emulated devices"),
                     ({"devices": "0,0"}, "devices='0,0'"), ({"devices": 1}, "strategy='single_spyre'")):
     try:

@@ -114,7 +114,7 @@ def test_a_rank_that_recorded_more_is_paired_where_the_ends_differ_evenly(tmp_pa
     longer = rank(1, 5000, count=11)
     times = [40, 250, 1100, 2900, 3050, 3800, 5200, 5900, 6600, 8100, 9400]
     ranges = [event for event in longer["traceEvents"] if event["name"].startswith("gloo")]
-    for event, time in zip(ranges, times):
+    for event, time in zip(ranges, times, strict=True):
         event["ts"] = 5000 + time
     shorter = rank(0, count=7)
     for event, time in zip([e for e in shorter["traceEvents"] if e["name"].startswith("gloo")], times[2:9]):
