@@ -23,7 +23,7 @@ export PYTHONSAFEPATH := 1
 SOURCES := $(shell find csrc kineto_spyre tools -type f ! -name '*.pyc' ! -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml README.md LICENSE
 
-.PHONY: demo screenshot screenshots apt test test-cpp test-python test-sanitizers test-cross fuzz lint docs bench clean
+.PHONY: demo screenshot screenshots apt test test-cpp test-python test-sanitizers test-cross coverage-python fuzz lint docs bench clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/demo.stamp
@@ -53,9 +53,18 @@ test-cpp: $(VENV)/tools.stamp | apt
 	cmake --build --preset release
 	ctest --preset release
 
-test-sanitizers: $(VENV)/tools.stamp
+# Prints which lines of csrc/ these tests reach, as the build with AddressSanitizer counts them. The rooms with PyTorch
+# are not in it: the Python tests reach them.
+test-sanitizers: $(VENV)/tools.stamp $(VENV)/coverage.stamp
+	mkdir -p build && find build -path 'build/asan/*.gcda' -delete
 	set -e; for preset in asan tsan; do \
 	  cmake --preset $$preset; cmake --build --preset $$preset; ctest --preset $$preset; done
+	$(BIN)/gcovr --root . --filter csrc/ --exclude-throw-branches --print-summary build/asan
+
+# Which lines of kineto_spyre the Python tests reach, in the tests' own process. PYTEST chooses tests.
+coverage-python: $(VENV)/test.stamp $(VENV)/coverage.stamp
+	$(BIN)/coverage run --source-pkgs=kineto_spyre --data-file=build/coverage.python -m pytest $(PYTEST)
+	$(BIN)/coverage report --data-file=build/coverage.python --skip-covered --sort=cover --show-missing
 
 # The machines that have the card besides x86_64: Debian's cross compilers, and qemu-user to run the tests.
 test-cross: $(VENV)/tools.stamp
@@ -132,6 +141,11 @@ $(VENV)/test.stamp: $(VENV)/demo.stamp tools/requirements-test.txt
 $(VENV)/lint.stamp: tools/requirements-lint.txt $(VENV)/test.stamp
 	@echo "Installing the linters"
 	$(PIP) -r tools/requirements-lint.txt
+	@touch $@
+
+$(VENV)/coverage.stamp: tools/requirements-coverage.txt | $(VENV)/bin/python
+	@echo "Installing what counts the lines that tests reach"
+	$(PIP) -r tools/requirements-coverage.txt
 	@touch $@
 
 $(VENV)/docs.stamp: tools/requirements-docs.txt | $(VENV)/bin/python
