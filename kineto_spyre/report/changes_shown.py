@@ -41,7 +41,7 @@ def _test(facts: dict[str, Any]) -> str:
     return (
         "A change is real if the Mann-Whitney test finds it and it is at least "
         f"{test['least']:.0%} of the mean; all other differences are noise. Of the changes that are reported as real, "
-        f"{test['level']:.0%} may be none (Benjamini and Hochberg's procedure)."
+        f"{test['level']:.0%} may be noise (Benjamini and Hochberg's procedure)."
     )
 
 

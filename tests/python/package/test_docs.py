@@ -32,6 +32,15 @@ def test_pages_link_to_files_that_are_there():
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_pages_name_files_that_are_there():
+    """`csrc/...` in the text of a page: the reader who looks there finds it."""
+    named = set()
+    for page in [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md")]:
+        named |= set(re.findall(r"`((?:csrc|kineto_spyre|tools|tests|benchmarks|docs)/[\w./-]+)`", page.read_text()))
+    assert "csrc/trace/clock_alignment.h" in named  # it is looked for, and found
+    assert sorted(name for name in named if not (CHECKOUT / name).exists()) == []
+
+
 def test_the_readme_names_variables_that_there_are():
     from kineto_spyre import _environment
 
