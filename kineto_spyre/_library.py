@@ -114,19 +114,15 @@ def device_is_plausible() -> str | None:
 def trouble(path: str) -> str | None:
     """Why the file can't serve as libaiupti, in a sentence; None if it looks right."""
     try:
-        data = pathlib.Path(path).resolve().read_bytes()
-        own = pathlib.Path(sys.executable).resolve().read_bytes()[:20]
+        machine, _ = _machine_and_exports("/proc/self/exe")
+        found, exports = _machine_and_exports(path)
     except OSError as error:
         return f"{path} can't be read ({error.strerror}); check its permissions."
-    # Bytes 4 and 5 are word size and byte order, 18 and 19 the processor.
-    if data[:4] != b"\x7fELF" or (data[4:6], data[18:20]) != (own[4:6], own[18:20]):
+    except Exception:  # in a damaged file pyelftools meets errors of any type
+        found, exports = None, frozenset()
+    if found is None or found != machine:
         return f"{path} is not a shared library for this machine; give the path of the SDK's {SONAME}."
-    # A function that a library exports is in its string table, ended by a NUL.
-    missing = [
-        name
-        for name, mangled in FUNCTIONS.items()
-        if mangled.encode() + b"\0" not in data and name.encode() + b"\0" not in data
-    ]
+    missing = [name for name, mangled in FUNCTIONS.items() if exports.isdisjoint((name, mangled))]
     if missing:
         return (
             f"{path} lacks {', '.join(missing)} (under its C++ name, such as {FUNCTIONS[missing[0]]}, and its plain "
@@ -134,6 +130,18 @@ def trouble(path: str) -> str | None:
             f"SDK's {SONAME}."
         )
     return None
+
+
+def _machine_and_exports(path: str) -> tuple[tuple[int, bool, str], frozenset[str]]:
+    """What an ELF file is for (word size, byte order, processor), and which of FUNCTIONS it defines."""
+    from elftools.elf.elffile import ELFFile  # only where a library is judged: 20 ms
+
+    wanted = {*FUNCTIONS, *FUNCTIONS.values()}
+    with open(path, "rb") as file:
+        elf = ELFFile(file)
+        symbols = (s for segment in elf.iter_segments("PT_DYNAMIC") for s in segment.iter_symbols())
+        defined = frozenset(s.name for s in symbols if s.name in wanted and s["st_shndx"] != "SHN_UNDEF")
+        return (elf.elfclass, elf.little_endian, elf["e_machine"]), defined
 
 
 def candidates() -> list[str]:

@@ -39,7 +39,7 @@ __all__ = [
 
 DEFAULT_TORCH = "2.13.0"
 # What reads traces and prints reports: the commands and functions that need them import them, the package does not.
-PLAIN_DEPENDENCIES = ["msgspec>=0.19", "numpy>=1.26", "rich>=13"]
+PLAIN_DEPENDENCIES = ["msgspec>=0.19", "numpy>=1.26", "pyelftools>=0.29", "rich>=13"]
 
 
 def dynamic_metadata(settings: Mapping[str, Any], project: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,9 +35,9 @@ RULES = (
     Rule("a key of AWS", r"\b(AKIA|ASIA)[A-Z0-9]{16}\b", "[key]"),
     Rule("a JSON web token", r"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}", "[token]"),
     Rule("what follows Bearer", r"(?P<keep>\b[Bb]earer )[^\s\"'\\,;&]{8,}", "[token]"),
-    Rule("a text behind a name that sounds like a secret",  # "api_key": "...", password = '...'
+    Rule("a text after a name that suggests a secret",  # "api_key": "...", password = '...'
          r"(?i)(?P<keep>\b\w*" + _SECRET + r"\\?[\"']?\s*[=:]\s*\\?[\"'])(?!\[)[^\s\"'\\]{4,}", "[secret]"),
-    Rule("the value of a variable that sounds like a secret",  # HF_TOKEN=...
+    Rule("the value of a variable whose name suggests a secret",  # HF_TOKEN=...
          r"(?P<keep>\b[A-Z0-9_]*" + _SECRET.upper() + r"=)(?!\[)[^\s\"'\\,;&]{4,}", "[secret]"),
 )  # fmt: skip
 

@@ -227,6 +227,6 @@ def _lines(counter: Counter, base_ns: int) -> Iterator[str]:
     named = [f"{json.dumps(name)}: " for name in counter.series]
     for time_ns, *figures in zip(counter.times, *counter.series.values(), strict=True):
         if not all(map(math.isfinite, figures)):
-            raise ValueError(f"the counter {counter.name} has a figure that is none: {figures}")
+            raise ValueError(f"the counter {counter.name} has a value that is not a number: {figures}")
         shown = ", ".join([name + repr(figure) for name, figure in zip(named, figures)])
         yield f'{place}{(time_ns - base_ns) / 1000!r}, "args": {{{shown}}}}}'

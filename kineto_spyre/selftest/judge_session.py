@@ -290,7 +290,7 @@ def _waits(waits: Facts, clocks: Facts) -> Iterator[Finding]:
         "waits",
         name,
         "it does" if not early else f"{early} of {waits['waits']} returned before",
-        "none" if not early else "device work may be drawn too early; set KINETO_SPYRE_CLOCK_ALIGN=0",
+        "none" if not early else "device work may be drawn too early; set KINETO_SPYRE_CLOCK_ALIGN=off",
         COSTS if early else EXPECTED,
     )
 

@@ -17,7 +17,7 @@ from kineto_spyre._notices import SpyreProfilerError
 from kineto_spyre.report.ranks.summary import Summary, summarise
 
 TRIES = 3
-_KILLED = "could not be read, because the process that read it was killed three times. Is there enough memory?"
+_KILLED = "could not be read, because its reader was killed three times. Check that there is enough memory."
 
 Found = Iterator[tuple[int, Summary]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -22,12 +23,16 @@ _FUNCTIONS = {
 
 @pytest.fixture(scope="session")
 def make_libaiupti(tmp_path_factory):
-    """Compiles a libaiupti.so with C linkage that records nothing: make_libaiupti(without="FlushAll")."""
+    """Compiles a libaiupti.so with C linkage that records nothing, lacks a function, or only calls all of them."""
 
-    def make(without: str = "") -> pathlib.Path:
+    def make(without: str = "", only_calls: bool = False) -> pathlib.Path:
         folder = tmp_path_factory.mktemp("aiupti")
         source = folder / "libaiupti.c"
         bodies = [body for name, body in _FUNCTIONS.items() if name != without]
+        if only_calls:
+            names = [re.search(r"aiupti\w+", body)[0] for body in bodies]
+            bodies = [f"int {name}();" for name in names]
+            bodies += [f"int calls(void) {{ return {' + '.join(f'{name}()' for name in names)}; }}"]
         source.write_text("#include <stddef.h>\n" + "\n".join(bodies) + "\n")
         library = folder / "libaiupti.so"
         subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import numpy
 import pytest
 
 # Prints the exception's type and text of one call.
@@ -77,6 +78,32 @@ def test_each_function_is_looked_for(make_libaiupti, function):
     assert _library.trouble(str(make_libaiupti())) is None
     sentence = _library.trouble(str(make_libaiupti(without=function)))
     assert f"aiuptiActivity{function}" in sentence.split("(looked")[0]
+
+
+def test_a_library_that_only_calls_the_functions_is_none(make_libaiupti):
+    """The names are in such a library's string table, too, as those of what it needs."""
+    from kineto_spyre import _library
+
+    client = make_libaiupti(only_calls=True)
+    assert f"{client} lacks aiuptiActivityRegisterCallbacks, aiuptiActivityEnable" in _library.trouble(str(client))
+
+
+def test_a_damaged_library_gives_a_sentence(make_libaiupti, tmp_path):
+    from kineto_spyre import _library
+
+    whole = make_libaiupti().read_bytes()
+    random = numpy.random.default_rng(7)
+    damaged = tmp_path / "damaged.so"
+    for cut in (0, 3, 16, 40, 64, 200, len(whole) // 2):
+        damaged.write_bytes(whole[:cut])
+        assert _library.trouble(str(damaged)).startswith(f"{damaged} ")
+    for _ in range(100):
+        data = bytearray(whole)
+        for at in random.integers(4, len(data), 20):
+            data[at] = random.integers(256)
+        damaged.write_bytes(data)
+        sentence = _library.trouble(str(damaged))
+        assert sentence is None or sentence.startswith(f"{damaged} ")
 
 
 def test_where_a_libaiupti_is_looked_for_and_in_which_order(make_libaiupti, monkeypatch, tmp_path):
