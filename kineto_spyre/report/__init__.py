@@ -131,7 +131,10 @@ def make(
 
 
 def compare(before: Source | Trace, after: Source | Trace) -> Comparison:
-    """What changed from one trace to another; sources as in `make`.
+    """What changed from one trace to another.
+
+    Args:
+        before, after: traces, as `make` takes them.
 
     Raises:
         Unreadable, NoDeviceWork: one of the two, as in `make`.

@@ -50,16 +50,14 @@ def selftest(
 ) -> Outcome:
     """Finds out what the plugin assumes. Opens neither the library nor a device in this process.
 
-    library
-        The path of a libaiupti; by default the one that a session would open.
-    emulated
-        Test the emulated library, on the emulated device.
-    progress
-        Called with the name of each step.
-    seconds
-        How long it may take in all.
+    Args:
+        library: the path of a libaiupti; by default the one that a session would open.
+        emulated: whether to test the emulated library, on the emulated device.
+        progress: called with the name of each step.
+        seconds: how long it may take in all.
 
-    Raises SpyreProfilerError, with a sentence that says what to do, if there is no library or no device to test with.
+    Raises:
+        SpyreProfilerError: there is no library or no device to test with.
     """
     from .. import _library
     from .probes import PROBES
