@@ -22,8 +22,10 @@ import importlib
 import os
 import pkgutil
 import sys
-from collections.abc import Sequence
-from typing import Protocol, cast
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, cast
 
 PROGRAM = "kineto-spyre"
 
@@ -69,6 +71,24 @@ def _parser(wanted: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
+@contextmanager
+def _told(command: str) -> Iterator[None]:
+    """The readers' warnings of traces, as sentences of the command, each once."""
+    told: set[str] = set()
+
+    def tell(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if category.__name__ != "LaterVersion":
+            usual(message, category, *where, **more)
+        elif str(message) not in told:
+            told.add(str(message))
+            print(f"{PROGRAM} {command}: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+        warnings.showwarning = tell
+        yield
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns its exit code (the module's docstring lists them)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -88,7 +108,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     from .._notices import SpyreProfilerError
 
     try:
-        return load(options.command).run(options)
+        with _told(options.command):
+            return load(options.command).run(options)
     except SpyreProfilerError as error:
         print(f"{PROGRAM} {options.command}: {error}", file=sys.stderr)
         return 1

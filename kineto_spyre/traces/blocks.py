@@ -8,7 +8,9 @@ one is not looked for, but shown by the decoder: a piece that was cut inside an 
 decode goes value by value through json_text: events of a shape that `events` does not know (`Block.odd`), what
 strict JSON forbids, and the place where a file is cut off or broken.
 
-Raises Unreadable where the text stops being a trace, after every event before that place was given.
+Raises Unreadable where the text stops being a trace, after every event before that place was given. A trace of a
+version that this release does not know is read, and a warning says so (LaterVersion). Each reader of ours comes through
+here or, like `cuda_names`, which copies the text, calls warn_of_later_version.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
@@ -23,10 +26,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kineto_spyre.traces.events import ABSENT, LIMIT, TYPES, WRONG, Args, Event, MemoryArgs, Slice
-from kineto_spyre.traces.json_text import Json, Unreadable
+from kineto_spyre.traces.json_text import Json, Unreadable, printable
 from kineto_spyre.traces.opening import Stream
 
 BLOCK = 1 << 18
+KNOWN_SCHEMA = 1  # Kineto's schemaVersion
 _WANTED = "Name a file that torch.profiler's export_chrome_trace wrote"
 _BETWEEN = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*(?=\{)")
 _KEPT = {
@@ -41,6 +45,27 @@ _KEPT = {
 }
 _NOT_TYPED = (msgspec.ValidationError, UnicodeEncodeError, RecursionError)  # what msgspec.convert raises
 _RAW = [field.encode_name for field in msgspec.structs.fields(Args) if field.type is msgspec.Raw]
+
+
+class LaterVersion(UserWarning):
+    """A trace has a schemaVersion that this release does not know."""
+
+
+def later_version(metadata: dict[str, Any]) -> str | None:
+    """What to say of a trace whose schemaVersion this release does not know; None: it knows it."""
+    version = metadata.get("schemaVersion")
+    if type(version) is not int or version <= KNOWN_SCHEMA:
+        return None
+    return (
+        f"has schemaVersion {version} and this kineto-spyre knows up to {KNOWN_SCHEMA}, so some of it may be "
+        "missing here. Install a newer kineto-spyre."
+    )
+
+
+def warn_of_later_version(metadata: dict[str, Any], source: str) -> None:
+    """Warns if `later_version` has something to say."""
+    if later := later_version(metadata):
+        warnings.warn(f"{printable(source)} {later}", LaterVersion, stacklevel=2)
 
 
 class Odd(NamedTuple):
@@ -132,6 +157,8 @@ class Blocks:
             self.bracket = key, value
         if key in _KEPT:
             self.metadata[key] = value
+        if key == "schemaVersion":
+            warn_of_later_version(self.metadata, self._stream.name)
 
     def _events(self, source: Json, may_be_open: bool = False) -> Generator[Block, None, Json]:
         """The array that comes next; returns what reads on after it."""

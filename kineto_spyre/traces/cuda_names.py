@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from kineto_spyre._notices import SpyreProfilerError
+from kineto_spyre.traces.blocks import warn_of_later_version
 from kineto_spyre.traces.json_text import Unreadable
 from kineto_spyre.traces.opening import Source, opened
 from kineto_spyre.traces.trace import read
@@ -66,6 +67,8 @@ def _parts(source: Source) -> tuple[dict[str, msgspec.Raw], list[msgspec.Raw]]:
     try:
         whole = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
         if "traceEvents" in whole:
+            version = msgspec.json.decode(whole.get("schemaVersion", b"null"))
+            warn_of_later_version({"schemaVersion": version}, stream.name)
             return whole, msgspec.json.decode(whole["traceEvents"], type=list[msgspec.Raw])
         reason = "holds no traceEvents"
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

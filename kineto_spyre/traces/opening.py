@@ -24,7 +24,8 @@ _PIECE = 1 << 16
 class Stream:
     """The bytes of a trace, unpacked."""
 
-    def __init__(self, raw: BinaryIO, size: int) -> None:
+    def __init__(self, raw: BinaryIO, size: int, name: str = "the trace") -> None:
+        self.name = name
         self._raw = raw
         self._size = size
         self.trouble: str | None = None
@@ -81,7 +82,7 @@ def opened(source: Source) -> Iterator[Stream]:
         Unreadable: the source can't be opened; the text says why.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
-        yield Stream(io.BytesIO(source), len(source))
+        yield Stream(io.BytesIO(source), len(source), name_of(source))
     elif isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         if os.path.isdir(path):
@@ -93,7 +94,7 @@ def opened(source: Source) -> Iterator[Stream]:
         except ValueError as error:  # a NUL in the name
             raise Unreadable(f"can't be opened: {error}") from None
         with raw:
-            yield Stream(raw, os.fstat(raw.fileno()).st_size)
+            yield Stream(raw, os.fstat(raw.fileno()).st_size, path)
     elif hasattr(source, "export_chrome_trace"):
         # PyTorch writes its trace to a path only; the file is in memory where the system has such a place.
         place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kineto_spyre.traces.blocks import Blocks
+from kineto_spyre.traces.blocks import Blocks, later_version
 from kineto_spyre.traces.columns import OPTIONAL, Column, Columns, Part, Table
 from kineto_spyre.traces.events import Meta
 from kineto_spyre.traces.json_text import Unreadable
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TABLES = ("slices", "flows", "counters", "memory")
-KNOWN_SCHEMA = 1  # Kineto's schemaVersion
 _MERGED = 64  # parts that are put together at once, so that few small arrays are held
 
 
@@ -71,13 +70,7 @@ class Trace:
     @property
     def remark(self) -> str | None:
         """A sentence if a version wrote the trace that this release does not know; what it knows is read."""
-        version = self.metadata.get("schemaVersion")
-        if type(version) is not int or version <= KNOWN_SCHEMA:
-            return None
-        return (
-            f"has schemaVersion {version} and this kineto-spyre knows up to {KNOWN_SCHEMA}, so some of it may be "
-            "missing here. Install a newer kineto-spyre."
-        )
+        return later_version(self.metadata)
 
     @property
     def events(self) -> pa.Table:

@@ -65,7 +65,7 @@ def compared(
             if found.trouble is None:
                 store.add(place, found)
             # What DuckDB holds now is not kept twice.
-            read[place] = Summary(found.path, found.trouble, found.problem, found.rank, found.titles)
+            read[place] = Summary(found.path, found.trouble, found.problem, found.remark, found.rank, found.titles)
             if progress is not None:
                 progress(done / len(paths))
         whose = _whose(read, directory)
@@ -130,6 +130,8 @@ def _facts(
         "other_files": others,
         "damaged": [{"trace": read[place].path, "problem": read[place].problem}
                     for place in sorted(whose) if read[place].problem],
+        "later": [{"trace": read[place].path, "remark": read[place].remark}
+                  for place in sorted(whose) if read[place].remark],
         "ranks": ranks,
         "steps": steps,
         "unmatched": [{"title": one["title"], "ranks": one["ranks"]} for one in steps if one["ranks"] < len(ranks)],

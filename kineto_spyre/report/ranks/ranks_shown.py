@@ -78,6 +78,12 @@ def _notes(facts: dict[str, Any]) -> Iterator[str]:
             f"{_some(len(facts['damaged']), 'trace is', 'traces are')} damaged, and what comes before counts. The "
             f"first, {one['trace']}, {one['problem']}"
         )
+    if facts["later"]:
+        one = facts["later"][0]
+        yield (
+            f"{_some(len(facts['later']), 'trace is', 'traces are')} of a later version. The first, {one['trace']}, "
+            f"{one['remark']}"
+        )
 
 
 def _some(count: int, one: str, many: str) -> str:

@@ -7,6 +7,7 @@ of its own, or on a worker of a Dask cluster. Errors: none; a file that is no tr
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from kineto_spyre.report.partition import WAITING, Partition, partition
 from kineto_spyre.report.ranks.finding import rank_of
 from kineto_spyre.report.work import COLLECTIVE, KINDS, Array, Work
 from kineto_spyre.traces import Unreadable, read
+from kineto_spyre.traces.blocks import LaterVersion
 
 COLLECTIVES = KINDS[COLLECTIVE]
 ON_HOST = "collective"  # the cause of idle time
@@ -33,6 +35,7 @@ class Summary:
     path: str
     trouble: str | None = None
     problem: str | None = None
+    remark: str | None = None
     rank: int | None = None
     titles: list[str] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
@@ -44,15 +47,18 @@ class Summary:
 def summarise(path: str) -> Summary:
     """Reads one trace and reduces it."""
     try:
-        trace = read(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LaterVersion)  # travels in `remark`, and is said once for all ranks
+            trace = read(path)
     except Unreadable as error:
         return Summary(path, str(error))
     try:
         work = understood_work(trace)
     except NoDeviceWork as error:
-        return Summary(path, str(error), trace.problem, rank_of(path, trace.metadata))
+        return Summary(path, str(error), trace.problem, trace.remark, rank_of(path, trace.metadata))
     divided = partition(work)
-    found = Summary(path, None, trace.problem, rank_of(path, trace.metadata), divided.titles, divided.lengths.tolist())
+    found = Summary(path, None, trace.problem, trace.remark, rank_of(path, trace.metadata))
+    found.titles, found.lengths = divided.titles, divided.lengths.tolist()
     found.parts = list(_parts(divided))
     found.names = list(_names(divided))
     found.collectives = list(_collectives(work, divided))

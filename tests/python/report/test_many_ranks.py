@@ -105,6 +105,19 @@ def test_the_command_shows_it(traces, tmp_path):
     assert subprocess.run([*command[:-1], "99"], capture_output=True).returncode == 2
 
 
+def test_ranks_of_a_later_version_are_said_once(tmp_path):
+    directory = tmp_path / "traces"
+    many_ranks.write(directory, 3, 2)
+    for rank in (1, 2):
+        path = directory / f"rank{rank}.json"
+        path.write_text(json.dumps({"schemaVersion": 99} | json.loads(path.read_text())))
+    command = [sys.executable, "-P", "-m", "kineto_spyre", "report", str(directory), "--jobs", "2"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = " ".join(done.stdout.split())
+    assert f"2 traces are of a later version. The first, {directory}/rank1.json, has schemaVersion 99 and" in said
+
+
 def test_strangers_and_ranks_that_do_not_match_are_said(tmp_path):
     run = tmp_path / "run"
     many_ranks.write(run, 3, 4)
