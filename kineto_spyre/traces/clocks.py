@@ -7,8 +7,8 @@ Two facts are used. No rank leaves such a collective before each rank came: so t
 (its begin - the reference's end) and at most (its end - the reference's begin). Every line between these bounds is
 possible, and no other; they give the error. And all leave at about the same time, sooner or later by chance: of the
 possible lines that one is taken that lies closest to the differences of the ends, by the sum of absolute distances,
-which a few late ranks don't move, and in which a collective counts more the sooner both left it. Clocks run apart by at
-most MOST_PPM.
+which a few late ranks don't move, and in which a collective counts more the sooner both left it; and in which the rank
+that came last leaves some time before the other. Clocks run apart by at most MOST_PPM.
 
 Errors: ValueError, if there is no line: then what was paired was not the same collective.
 """
@@ -25,6 +25,7 @@ MOST_PPM = 200.0  # quartz is specified to 100 at worst, one clock against anoth
 _MOST = MOST_PPM * 1e-6
 _LINES = 401  # rates that are looked at, between the least and the largest that are possible
 _USUAL_RATE = 50e-6
+_USUAL_HEAD_START = 50_000.0  # ns
 _ALIKE = 1000.0  # differences below a microsecond count alike
 _ROUNDS = 50
 _PASSES = 3  # to a line, to how long each stayed by it, and again
@@ -69,8 +70,11 @@ def fit(begin: Column, end: Column, other_begin: Column, other_end: Column) -> F
     widest = int(np.ptp(rooms, axis=1).argmax())
     rate, offset = float(rates[widest]), float(rooms[widest].mean())
     for _ in range(_PASSES):
-        doubt = _doubt(offset + rate * time, np.stack((begin, end, other_begin, other_end)))
-        rate, offset = _closest(time, lead, doubt)
+        expected = offset + rate * time
+        doubt = _doubt(expected, np.stack((begin, end, other_begin, other_end)))
+        last = np.where(other_begin - expected > begin, 1.0, -1.0)
+        rate, offset, head_start = _closest(time, lead, last, doubt)
+    lead -= head_start * last
     rate = float(np.clip(rate, rates[0], rates[-1]))
     offset = float(np.clip(offset, *bounds.offsets(rate)))
     error = 0.0
@@ -138,21 +142,26 @@ def _doubt(lead: Column, times: Column) -> Column:
     return doubt
 
 
-def _closest(time: Column, lead: Column, doubt: Column) -> tuple[float, float]:
+def _closest(time: Column, lead: Column, last: Column, doubt: Column) -> tuple[float, float, float]:
     """Rate and offset of the line with the least sum of absolute distances, each in units of its doubt.
 
-    By least squares that are reweighted. Between few collectives, or within a short time, chance looks like drift: one
-    more row of the equations holds the rate near 0 until the differences say otherwise.
+    The rank that came last finds the other's data there, and leaves sooner than the other does; so a rank that is late
+    more often than the other would seem to have another clock. How much sooner is the third figure: it is found with
+    the line, where each came last now and then (`last` is 1 where the other did, else -1).
+
+    By least squares that are reweighted. Between few collectives, or within a short time, chance looks like drift: more
+    rows of the equations hold the rate, and how much sooner, near 0 until the differences say otherwise.
     """
     scale = float(np.abs(time).max()) or 1.0
-    columns = np.stack((time / scale, np.ones(len(time))), axis=1)
-    usual = np.array([[1 / (_USUAL_RATE * scale), 0.0]])
+    columns = np.stack((time / scale, np.ones(len(time)), last), axis=1)
+    usual = np.array([[1 / (_USUAL_RATE * scale), 0.0, 0.0], [0.0, 0.0, 1 / _USUAL_HEAD_START]])
     weights = 1 / doubt
-    rate, offset = 0.0, 0.0
+    rate, offset, head_start = 0.0, 0.0, 0.0
     for _ in range(_ROUNDS):
         rows = np.concatenate((columns * weights[:, None], usual))
-        solved = np.linalg.lstsq(rows, np.append(lead * weights, 0.0), rcond=None)[0]
+        solved = np.linalg.lstsq(rows, np.append(lead * weights, [0.0, 0.0]), rcond=None)[0]
         rate, offset = float(np.clip(solved[0] / scale, -_MOST, _MOST)), float(solved[1])
-        distance = np.abs(lead - offset - rate * time)
+        head_start = float(solved[2])
+        distance = np.abs(lead - offset - rate * time - head_start * last)
         weights = 1 / np.sqrt(np.maximum(distance, _ALIKE) * doubt)
-    return rate, offset
+    return rate, offset, head_start

@@ -43,6 +43,20 @@ def test_the_largest_error_holds_for_a_few_collectives_too(seed):
         assert abs(found.aligned(round(time + 5_000 * US + 50e-6 * time)) - time) <= found.error + 1
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_rank_that_is_late_more_often_does_not_seem_to_have_another_clock(seed):
+    begin, end, other_begin, other_end = collectives(seed, count=200, seconds=1, offset=0, rate=0)
+    random = np.random.default_rng(seed)
+    late = random.random(200) < 0.8
+    came = np.maximum(begin, other_begin)
+    begin, other_begin = np.where(late, came - 300 * US, came), np.where(late, came, came - 300 * US)
+    # Who comes last finds the other's data there, and leaves 60 us before the other does.
+    leaves = came + 20 * US + random.gamma(2, 10 * US, (2, 200)).astype(np.int64)
+    end, other_end = leaves[0] + np.where(late, 60 * US, 0), leaves[1] + np.where(late, 0, 60 * US)
+    found = fit(begin, end, other_begin, other_end)
+    assert abs(found.offset) <= 10 * US
+
+
 def test_aligned_times_keep_their_order():
     found = fit(*collectives(0))
     times = np.random.default_rng(1).integers(0, 10**10, 1000)
