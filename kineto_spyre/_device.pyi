@@ -22,4 +22,14 @@ def default_generator(index: int) -> torch.Generator: ...
 def device_of_address(address: int) -> int:
     """The device whose memory holds the address, -1 if none does."""
 
+def stopwatch() -> int:
+    """The clock of measured kernels, in nanoseconds; 0 unless install() was told to measure."""
+
+def launch(device: int, name: str, flops: float, read: int, written: int, dtype: int, begin: int) -> None:
+    """Launches a compiled kernel on the calling thread's current stream of the device.
+
+    Args: its name in a trace; operations, bytes and dtype (DTYPES) for the cost model; what stopwatch() said before its
+    execution.
+    """
+
 def properties(index: int) -> dict[str, Any]: ...

@@ -5,11 +5,24 @@
 #include <torch/csrc/Generator.h>
 
 #include "device/device.h"
+#include "device/launch.h"
 #include "device/runtime.h"
 #include "device/storage_alias.h"
 
 namespace py = pybind11;
 namespace device = kineto_spyre::device;
+
+namespace {
+
+void launch(int index, const std::string& name, double flops, uint64_t read, uint64_t written, int dtype,
+            int64_t begin) {
+  const int64_t measured = device::elapsed_since(begin);
+  const py::gil_scoped_release released;  // the device's thread may hold its lock and want the GIL
+  device::launch(static_cast<c10::DeviceIndex>(index), name.c_str(),
+                 {flops, read, written, static_cast<spyreDtype_t>(dtype)}, measured);
+}
+
+}  // namespace
 
 PYBIND11_MODULE(_device, m) {
   // c10's errors become what torch's own do: torch.OutOfMemoryError, torch.AcceleratorError, RuntimeError ...
@@ -33,6 +46,9 @@ PYBIND11_MODULE(_device, m) {
   });
   m.def("device_of_address",
         [](uint64_t address) { return spyrePointerDevice(reinterpret_cast<const void*>(address)); });
+  m.def("stopwatch", &device::stopwatch);
+  m.def("launch", launch, py::arg("device"), py::arg("name"), py::arg("flops"), py::arg("read"), py::arg("written"),
+        py::arg("dtype"), py::arg("begin"));
   m.def("properties", [](int index) {
     spyreDeviceProperties_t p{};
     device::check(spyreGetDeviceProperties(device::resolve(static_cast<c10::DeviceIndex>(index)), &p),

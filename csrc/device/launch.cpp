@@ -23,6 +23,18 @@ void launch_peer_copy(c10::DeviceIndex from, c10::DeviceIndex to, uint64_t bytes
   check(spyreStreamWaitEvent(to, current_handle(to), done), doing);
 }
 
+void submit(c10::DeviceIndex device, const char* name, const Figures& figures, int64_t measured_ns) {
+  spyreKernel_t k{};
+  k.name = name;
+  k.ns = -1;
+  k.flops = figures.flops;
+  k.bytes_read = figures.read;
+  k.bytes_written = figures.written;
+  k.dtype = figures.dtype;
+  k.measured_ns = measured_ns;
+  check(spyreLaunchKernel(device, current_handle(device), &k), "launching a kernel");
+}
+
 }  // namespace
 
 void set_measuring(bool on) { measuring = on; }
@@ -36,20 +48,14 @@ int64_t stopwatch() {
 
 void launch(c10::DeviceIndex device, const KernelNames& names, const Figures& figures, int64_t measured_ns,
             c10::ArrayRef<at::Tensor> inputs, c10::ArrayRef<at::Tensor> written) {
-  spyreKernel_t k{};
-  k.name = "";
-  k.ns = -1;
-  k.flops = figures.flops;
-  k.bytes_read = figures.read;
-  k.bytes_written = figures.written;
-  k.dtype = figures.dtype;
-  k.measured_ns = measured_ns;
-  KernelName name;
-  if (spyreIsTracing()) {  // else nobody reads it
-    name = names.of(inputs, written);
-    k.name = name.text;
-  }
-  check(spyreLaunchKernel(device, current_handle(device), &k), "launching a kernel");
+  if (!spyreIsTracing()) return submit(device, "", figures, measured_ns);  // nobody reads the name
+  const KernelName name = names.of(inputs, written);
+  submit(device, name.text, figures, measured_ns);
+}
+
+void launch(c10::DeviceIndex device, const char* name, const Figures& figures, int64_t measured_ns) {
+  refuse_in_fork();
+  submit(device, name, figures, measured_ns);
 }
 
 void launch_copy(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {

@@ -14,6 +14,10 @@ namespace kineto_spyre::device {
 void launch(c10::DeviceIndex device, const KernelNames& names, const Figures& figures, int64_t measured_ns,
             c10::ArrayRef<at::Tensor> inputs, c10::ArrayRef<at::Tensor> written);
 
+// A kernel that was compiled, under the name that its compiler gave it. Throws in a process forked from one that uses
+// the device.
+void launch(c10::DeviceIndex device, const char* name, const Figures& figures, int64_t measured_ns);
+
 // A copy between the host and a device, or between two devices. Not within a device: that is a kernel. The host waits
 // for it unless it was asked not to (`non_blocking`) and its side of the copy is pinned.
 void launch_copy(const at::Tensor& to, const at::Tensor& from, bool non_blocking);

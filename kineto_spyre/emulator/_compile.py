@@ -1,26 +1,18 @@
-"""What torch.compile asks about the device "spyre": Dynamo's device interface, and Inductor's code generator.
+"""What torch.compile asks about the device "spyre": Dynamo's device interface.
 
-Dynamo's interface is registered when torch._dynamo.device_interface is imported, so that enable() imports no compiler.
-Inductor asks the module torch.spyre for the names Scheduling, PythonWrapperCodegen, CppWrapperCodegen and
-WrapperFxCodegen, which are this module's.
+It is registered when torch._dynamo.device_interface is imported, so that enable() imports no compiler. Inductor's code
+generator is in the package inductor beside this.
 """
 
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any, NoReturn
 
 import torch
 
 from . import _device_module as spyre
 from ._device_module._index import DeviceLike
 from ._lazy import when_imported
-
-NO_INDUCTOR = (
-    "torch.compile's default backend, Inductor, can't generate code for the emulated Spyre. Use "
-    "torch.compile(model, backend='aot_eager'), which traces the model and runs PyTorch's own kernels, or compile on "
-    "the CPU."
-)
 
 
 def register() -> None:
@@ -90,22 +82,3 @@ def _register_interface(module: ModuleType) -> None:
     module.register_interface_for_device("spyre", Interface)
     for index in range(spyre.device_count()):
         module.register_interface_for_device(f"spyre:{index}", Interface)
-
-
-class _Refusal(type):
-    """Takes the place of a code generator's class: whatever Inductor asks of it first raises the sentence."""
-
-    def __call__(cls, *_: Any, **__: Any) -> NoReturn:
-        raise RuntimeError(NO_INDUCTOR)
-
-    def __getattr__(cls, name: str) -> NoReturn:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise RuntimeError(NO_INDUCTOR)
-
-
-class Scheduling(metaclass=_Refusal):
-    """What Inductor makes one of for each graph, were it supported."""
-
-
-PythonWrapperCodegen = CppWrapperCodegen = WrapperFxCodegen = Scheduling

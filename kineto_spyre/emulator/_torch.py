@@ -58,8 +58,10 @@ def _name_the_device(torch) -> None:  # type: ignore[no-untyped-def]
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
-    from . import _accelerate, _compile, _distributed
+    from . import _accelerate, _compile, _compile_cache, _distributed, _fake_results
 
     _accelerate.register()
     _compile.register()
+    _compile_cache.register()
     _distributed.register()
+    _fake_results.register()

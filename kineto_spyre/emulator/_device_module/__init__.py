@@ -223,7 +223,7 @@ def set_downcast_warning(enabled: bool) -> None:
 def __getattr__(name: str) -> Any:
     # Inductor asks a device's module for these when it first compiles (torch._inductor.codegen.common).
     if name in ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen"):
-        from .. import _compile
+        from .. import inductor
 
-        return getattr(_compile, name)
+        return getattr(inductor, name)
     raise AttributeError(f"module 'torch.spyre' has no attribute {name!r}")

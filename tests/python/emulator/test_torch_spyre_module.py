@@ -136,15 +136,3 @@ emulator.enable()
 assert get_interface_for_device("spyre").device_count() == 1
 """
     )
-
-
-def test_inductor_says_in_a_sentence_what_to_use_instead() -> None:
-    @torch.compile
-    def double(x):
-        return x * 2 + 1
-
-    torch._dynamo.reset()
-    with pytest.raises(Exception, match=r"Inductor, can't generate code.*backend='aot_eager'"):
-        double(torch.ones(3, device="spyre"))
-    torch._dynamo.reset()
-    assert double(torch.ones(3)).tolist() == [3, 3, 3], "the CPU's Inductor is not touched"

@@ -60,10 +60,11 @@ def bert() -> Any:
     )
 
 
-def vit() -> Any:
+def vit(**changes: Any) -> Any:
     from transformers import ViTConfig, ViTForImageClassification
 
-    return ViTForImageClassification(ViTConfig(image_size=16, patch_size=4, num_labels=3, **_ENCODER))
+    settings = {"image_size": 16, "patch_size": 4, "num_labels": 3} | _ENCODER | changes
+    return ViTForImageClassification(ViTConfig(**settings))
 
 
 def t5() -> Any:
