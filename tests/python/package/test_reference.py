@@ -66,7 +66,8 @@ def test_variables_are_read_in_one_place():
 
 
 def test_what_an_event_holds_is_on_the_page():
-    sources = (CHECKOUT / "csrc" / "kineto" / "activity.cpp").read_text()
+    files = ("kineto/activity.cpp", "trace/event_text.cpp")
+    sources = "".join((CHECKOUT / "csrc" / name).read_text() for name in files)
     keys = set(re.findall(r"json\.(?:number|numbers|text)\(\"([^\"]+)\"", sources))
     assert {"correlation", "memory bandwidth (GB/s)", "cycles_ts"} <= keys
     assert not [key for key in keys if f"`{key}`" not in PAGES["metadata.md"]]
