@@ -22,12 +22,10 @@
 #include <span>
 #include <utility>
 
-#include "capture/clock.h"
+#include "capture/current.h"
 #include "capture/in_flight.h"
-#include "capture/op_events.h"
-#include "capture/pool.h"
 #include "capture/retired_pools.h"
-#include "capture/scratch_buffers.h"
+#include "capture/ring_hooks.h"
 
 namespace kineto_spyre::capture {
 namespace {
@@ -40,47 +38,13 @@ constexpr timespec kNap{0, 4'000'000};
 
 }  // namespace
 
-// A capture is its own result from the start: nothing has to be allocated when it ends.
-struct CaptureResult::Impl {
-  Config config;
-  uintptr_t number = 0;  // of the capture, in this process
-  std::shared_ptr<Pool> pool;
-  std::unique_ptr<OpEventStore> op_events;  // until they are collected
-  ClockPoint opened{};
-  ClockPoint closed{};
-  std::atomic<uint64_t> requests_without_buffer{0};
-  std::atomic<uint64_t> records_dropped{0};
-  std::atomic<uint64_t> uncounted_buffers{0};
-  std::atomic<uint64_t> oversized{0};
-
-  struct Late {
-    std::shared_ptr<Pool> pool;
-    uint32_t index;
-  };
-  std::vector<Late> late;       // buffers of earlier sessions that came back in this one
-  std::vector<Buffer> buffers;  // those, and then the pool's own; empty: the pool's own alone
-  std::vector<ThreadOpEvents> threads;
-  Drops drops;
-  double clock_error_ns = 0;
-
-  ~Impl();
-};
-
 namespace {
-
-using Capture = CaptureResult::Impl;
 
 enum class Phase : uint32_t { kIdle, kBusy, kArmed, kRecording, kClosed };
 
 constinit std::atomic<Phase> phase{Phase::kIdle};
 constinit Capture* owned = nullptr;  // for whoever holds the phase; null in a child of a fork
 constinit uintptr_t captures = 0;    // so far; for whoever holds the phase
-alignas(64) constinit std::atomic<Capture*> current{nullptr};
-
-// Completions that belong to no capture. Whoever takes a result next reports them.
-constinit std::atomic<uint64_t> unknown_buffers{0};
-
-constinit ScratchBuffers scratch;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The helper thread: memory ahead of need. It comes to see the capture now and then, in flight as a callback is, and
@@ -125,15 +89,20 @@ void in_child() noexcept {
   owned = nullptr;
   callbacks_in_flight.store(0, std::memory_order_relaxed);
   unknown_buffers.store(0, std::memory_order_relaxed);
+  forget_ring_after_fork();
   retired_pools::forget_after_fork();
-  scratch.forget_after_fork();
+  scratch_buffers.forget_after_fork();
   phase.store(Phase::kIdle, std::memory_order_relaxed);
 }
+
+}  // namespace
 
 bool watch_forks() noexcept {
   static const bool watching = pthread_atfork(nullptr, nullptr, in_child) == 0;
   return watching;
 }
+
+namespace {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Control.
@@ -185,10 +154,12 @@ void take_late(Capture& capture) noexcept {
       ++capture.drops.buffers_not_returned;
     }
   });
-  if (capture.buffers.empty()) return;
+  if (capture.buffers.empty() && capture.copies.buffers.empty()) return;
   const std::span<const Buffer> own = capture.pool->buffers();
+  const std::vector<Buffer>& copies = capture.copies.buffers;
   try {
     capture.buffers.insert(capture.buffers.end(), own.begin(), own.end());
+    capture.buffers.insert(capture.buffers.end(), copies.begin(), copies.end());
   } catch (const std::bad_alloc&) {  // then the own ones are what is kept
     capture.drops.buffers_not_returned += capture.buffers.size();
     capture.buffers.clear();
@@ -239,6 +210,10 @@ void open_window() {
   if (!take_phase(Phase::kArmed)) return;
   Capture& capture = *owned;
   capture.pool->take_returned([&](uint32_t index, const Buffer&) { capture.pool->recycle(index); });
+  {
+    const RingLock lock;
+    capture.copies = {};
+  }
   discard_late();
   for (std::atomic<uint64_t>* count :
        {&capture.requests_without_buffer, &capture.records_dropped, &capture.uncounted_buffers, &capture.oversized}) {
@@ -297,54 +272,6 @@ bool armed() {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// libaiupti's callbacks.
-
-namespace {
-
-// What is in it belongs to no trace. Without a session nobody asks how many that were.
-void complete_scratch(Capture* capture, uint8_t* buffer, size_t valid) noexcept {
-  const auto count = capture != nullptr ? capture->config.count_records : nullptr;
-  ScratchBuffers::Dropped dropped = scratch.complete(
-      buffer, valid, [&](uint8_t* data, size_t bytes) { return count != nullptr ? count(data, bytes) : 0; });
-  if (capture == nullptr) return;
-  if (count == nullptr) dropped.uncounted = valid != 0;
-  if (dropped.records != 0) capture->records_dropped.fetch_add(dropped.records, std::memory_order_relaxed);
-  if (dropped.uncounted) capture->uncounted_buffers.fetch_add(1, std::memory_order_relaxed);
-}
-
-}  // namespace
-
-void on_buffer_requested(uint8_t** buffer, size_t* size, size_t* max_records) noexcept {
-  const InFlight in_flight;
-  Capture* capture = current.load(std::memory_order_seq_cst);
-  Buffer lent = capture != nullptr ? capture->pool->lend() : Buffer{};
-  if (lent.data == nullptr) {
-    lent = {scratch.lend(), ScratchBuffers::kBytes, 0};
-    if (capture != nullptr) capture->requests_without_buffer.fetch_add(1, std::memory_order_relaxed);
-  }
-  if (buffer != nullptr) *buffer = lent.data;
-  if (size != nullptr) *size = lent.size;
-  if (max_records != nullptr) *max_records = capture != nullptr ? capture->config.max_records : 0;
-}
-
-void on_buffer_completed(uint8_t* buffer, size_t /*size*/, size_t valid) noexcept {
-  const InFlight in_flight;
-  Capture* capture = current.load(std::memory_order_seq_cst);
-  if (scratch.contains(buffer)) return complete_scratch(capture, buffer, valid);
-  const bool own = capture != nullptr && capture->pool->contains(buffer);
-  switch (own ? capture->pool->complete(buffer, valid) : retired_pools::complete(buffer, valid)) {
-    case Pool::Completion::kTaken:
-      return;
-    case Pool::Completion::kOversized:
-      if (capture != nullptr) capture->oversized.fetch_add(1, std::memory_order_relaxed);
-      return;
-    case Pool::Completion::kUnknown:
-      unknown_buffers.fetch_add(1, std::memory_order_relaxed);
-      return;
-  }
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
 // The result.
 
 CaptureResult::Impl::~Impl() {
@@ -363,7 +290,8 @@ CaptureResult::~CaptureResult() = default;
 
 std::span<const Buffer> CaptureResult::buffers() const {
   if (!impl_) return {};
-  return impl_->buffers.empty() ? impl_->pool->buffers() : std::span<const Buffer>(impl_->buffers);
+  if (impl_->buffers.empty() && impl_->pool != nullptr) return impl_->pool->buffers();
+  return impl_->buffers;
 }
 
 std::span<const ThreadOpEvents> CaptureResult::threads() const {
