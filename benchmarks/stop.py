@@ -7,6 +7,9 @@ are processor time of the thread that stops, so that a busy machine disturbs lit
 many of them; in one of them the ops launch on the emulated Spyre, in the other the same number of events comes from
 stop/generic_form.cpp, which this script compiles (g++, a few seconds). Before each round, what malloc keeps of the
 rounds before goes back to the system: both forms begin as they do in a program that profiles for the first time.
+
+A third run of the same ops has the flight recorder in place of a profile: its dump, from what is kept to the finished
+file, stands beside profile.stop() and export_chrome_trace together.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from collections.abc import Callable
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+import kineto_spyre
 from kineto_spyre import _C, emulator
 
 HERE = pathlib.Path(__file__).parent
@@ -86,6 +90,7 @@ class Bench:
 
     def finish(self, prof: profile, result: dict[str, float]) -> dict[str, float]:
         result["export_chrome_trace"] = seconds(lambda: prof.export_chrome_trace(self.path))
+        result["file"] = os.path.getsize(self.path) / 1e9
         holder = [prof.profiler.kineto_results]
         prof.profiler.kineto_results = None
         result["free"] = seconds(holder.clear)
@@ -118,6 +123,39 @@ class Bench:
         self.generic.generic_set(0, 1)
         return timings
 
+    def recorded(self) -> dict[str, float]:
+        self.launching = True
+        self.generic.generic_set(0, 1)
+        x = torch.empty(1)
+        timings = {}
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+        with kineto_spyre.record(seconds=600, memory_mib=64 + self.events / 2000) as recorder:
+            for _ in range(self.pairs // self.per_op):
+                torch.ops.kineto_spyre_benchmark.op(x)
+            self.device.synchronize()
+            for row, name in (("dump, Perfetto", "dump.pftrace"), ("dump, JSON", "dump.json")):
+                path = pathlib.Path(self.path).with_name(name)
+                begin = time.thread_time()
+                dump = recorder.dump(path)
+                timings[row] = (time.thread_time() - begin) * 1e9 / self.events
+                assert dump.kernels == self.pairs and dump.complete, dump
+                timings[f"bytes, {name}"] = dump.bytes / self.events
+        return timings
+
+
+def beside(rounds: list[tuple[dict[str, float], dict[str, float], dict[str, float]]]) -> None:
+    """The recorder's dumps, and a profile of the same events from stop to the finished file."""
+    stop, export = "profile.stop()", "export_chrome_trace"
+    usual = [ours[stop] + ours[export] for _, ours, _ in rounds]
+    print(f"{'stop and export of a profile':28}{'':12}{statistics.median(usual):12.1f}")
+    for row, target in (("dump, Perfetto", 20), ("dump, JSON", None)):
+        cost = statistics.median(dumps[row] for *_, dumps in rounds)
+        ratio = statistics.median(before / dumps[row] for before, (*_, dumps) in zip(usual, rounds))
+        print(f"{row:28}{'':12}{cost:12.1f}{ratio:9.2f}x" + (f"{'>= ' + str(target):>9}" if target else ""))
+    smaller = statistics.median(ours["file"] / dumps["bytes, dump.pftrace"] for _, ours, dumps in rounds)
+    print(f"{'file, Kineto to Perfetto':52}{smaller:9.2f}x{'>= 5':>9}")
+
 
 ROWS = {
     "processTrace": 40,
@@ -143,20 +181,22 @@ def main() -> None:
         generic.generic_register()
         bench = Bench(arguments.events, arguments.per_op, generic, folder)
         bench.ours(), bench.other()  # warm
-        rounds = [(bench.other(), bench.ours()) for _ in range(arguments.rounds)]
+        bench.recorded()
+        rounds = [(bench.other(), bench.ours(), bench.recorded()) for _ in range(arguments.rounds)]
     print(f"{bench.events} events, {arguments.per_op} launches an op, {arguments.rounds} rounds; ns an event, medians")
     print(f"{'':28}{'generic':>12}{'compact':>12}{'ratio':>10}{'target':>9}")
     for row, target in ROWS.items():
-        compact = statistics.median(ours[row] for _, ours in rounds)
+        compact = statistics.median(ours[row] for _, ours, _ in rounds)
         line = f"{row:28}"
         if row in rounds[0][0]:
-            usual = statistics.median(other[row] for other, _ in rounds)
-            ratio = statistics.median(other[row] / ours[row] for other, ours in rounds)
+            usual = statistics.median(other[row] for other, _, _ in rounds)
+            ratio = statistics.median(other[row] / ours[row] for other, ours, _ in rounds)
             line += f"{usual:12.1f}{compact:12.1f}{ratio:9.2f}x"
         else:
             line += f"{'':12}{compact:12.1f}{'':10}"
         print(line + (f"{'>= ' + str(target):>9}" if target else ""))
-    reading = statistics.median(ours["processTrace"] for _, ours in rounds)
+    beside(rounds)
+    reading = statistics.median(ours["processTrace"] for _, ours, _ in rounds)
     print(f"{1e3 / reading:.1f} million events a second from records to Kineto")
 
 

@@ -47,3 +47,17 @@ def status_json() -> str:
 def last_session_json() -> str:
     """A JSON object, or "" before the first session: the trace's `kineto_spyre` metadata
     (docs/reference/metadata.md)."""
+
+def recorder_start(seconds: float, mib: float) -> str:
+    """Starts the flight recorder. Returns a JSON array of diagnostics; recorder_status_json() says whether it runs."""
+
+def recorder_stop() -> None:
+    """Stops it. Nothing happens if it doesn't run."""
+
+def recorder_dump(path: str, perfetto: bool, seconds: float, reason: str) -> str:
+    """Writes what is kept (seconds: 0), or the last seconds of it. Returns a JSON object: `error`, a sentence; or
+    slices, arrows, kernels, records, bytes, begin_ns, end_ns, complete and diagnostics."""
+
+def recorder_status_json() -> str:
+    """A JSON object: running; and if it is, whole_from_ns, kept_bytes, kept_buffers, recycled_early, records_dropped,
+    requests_without_buffer, uncounted_buffers, op_events_dropped."""

@@ -20,7 +20,8 @@ from ._notices import SpyreProfilerError, SpyreProfilerWarning
 from .profiler import Session, Status, enable, is_available, last_session, profile_spyre, status
 
 if TYPE_CHECKING:
-    from . import emulator, memory, report
+    from . import emulator, memory, recorder, report
+    from .recorder import record
     from .report import show
 
 __all__ = [
@@ -34,6 +35,8 @@ __all__ = [
     "last_session",
     "memory",
     "profile_spyre",
+    "record",
+    "recorder",
     "report",
     "show",
     "status",
@@ -41,8 +44,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("emulator", "memory", "report"):
+    if name in ("emulator", "memory", "recorder", "report"):
         return importlib.import_module(f".{name}", __name__)
+    if name == "record":  # the flight recorder
+        return importlib.import_module(".recorder", __name__).record
     if name == "show":  # a report, in a notebook or in the terminal
         return importlib.import_module(".report", __name__).show
     if name == "__version__":  # pyproject.toml's

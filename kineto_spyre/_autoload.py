@@ -6,6 +6,8 @@ KINETO_SPYRE_AUTOLOAD=0 turns it off (and so does PyTorch's own TORCH_DEVICE_BAC
 
 KINETO_SPYRE_EMULATE=<devices> starts the emulated Spyre here as well. Processes that the program starts inherit it, so
 that they know the device "spyre" before they receive a tensor of it.
+
+KINETO_SPYRE_RECORD=<seconds> starts the flight recorder as soon as the device is in use.
 """
 
 from __future__ import annotations
@@ -30,3 +32,10 @@ def register() -> None:
             emulator.enable(devices=devices, metrics=_environment.text("KINETO_SPYRE_EMULATE_METRICS") or None)
     except Exception as error:
         _notices.warn(f"The emulated Spyre was not started: {error}")
+    try:
+        if seconds := _environment.count("KINETO_SPYRE_RECORD", default=0):
+            from .recorder import _autostart
+
+            _autostart.record_once_used(float(seconds))
+    except Exception as error:
+        _notices.warn(f"The flight recorder was not started: {error}")

@@ -120,6 +120,14 @@ VARIABLES = (
         "a thread that rewrites a file for each card 100 times a second",
     ),
     Variable(
+        "KINETO_SPYRE_RECORD",
+        "a whole number from 0 to 3600",
+        "0",
+        "the flight recorder keeps the last so many seconds, from when the device is in use; 0 is off",
+        _is_count(0, 3600),
+        "64 MiB, and a callback for each op",
+    ),
+    Variable(
         "KINETO_SPYRE_FAULTS",
         "a comma-separated list of key=value",
         "none",

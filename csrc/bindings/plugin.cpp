@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "kineto/plugin.h"
+#include "kineto/recorder.h"
 #include "kineto/session.h"
 
 namespace py = pybind11;
 using kineto_spyre::kineto::Plugin;
+using kineto_spyre::kineto::Recorder;
 using kineto_spyre::kineto::Session;
 using kineto_spyre::kineto::Settings;
 using kineto_spyre::trace::Code;
@@ -177,5 +179,17 @@ PYBIND11_MODULE(_C, m) {
       py::call_guard<py::gil_scoped_release>());
   m.def("status_json", [] { return Plugin::get().status(); });
   py::module_::import("atexit").attr("register")(py::cpp_function(&end_running_profile));
+  m.def(
+      "recorder_start", [](double seconds, double mib) { return Recorder::get().start(seconds, mib); },
+      py::arg("seconds"), py::arg("mib"), py::call_guard<py::gil_scoped_release>());
+  m.def("recorder_stop", [] { Recorder::get().stop(); }, py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "recorder_dump",
+      [](std::string path, bool perfetto, double seconds, std::string reason) {
+        return Recorder::get().dump({std::move(path), perfetto, seconds, std::move(reason)});
+      },
+      py::arg("path"), py::arg("perfetto"), py::arg("seconds"), py::arg("reason"),
+      py::call_guard<py::gil_scoped_release>());
+  m.def("recorder_status_json", [] { return Recorder::get().status(); }, py::call_guard<py::gil_scoped_release>());
   m.def("last_session_json", [] { return Plugin::get().history.last_session(); });
 }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -17,6 +18,9 @@ using trace::Code;
 using trace::JsonObject;
 
 constinit std::atomic<int> ends_under_way{0};
+
+std::mutex kinds_mutex;  // guards the next one, and that what it says is true of the library
+std::map<AIUpti_ActivityKind, int> uses;
 
 JsonObject result_of(AIUpti_ResultTypes result) { return std::move(JsonObject().number("result", int64_t{result})); }
 
@@ -65,10 +69,13 @@ bool LibraryControl::register_callbacks(trace::Diagnostics& diagnostics) {
 }
 
 void LibraryControl::enable(const std::vector<WantedKind>& kinds, trace::Diagnostics& diagnostics) {
+  const std::lock_guard lock(kinds_mutex);
   std::string failed;
   uint64_t count = 0;
   for (const WantedKind& kind : kinds) {
-    if (const auto result = library_.enable(kind.kind); result == AIUPTI_SUCCESS) {
+    const auto result = uses[kind.kind] != 0 ? AIUPTI_SUCCESS : library_.enable(kind.kind);
+    if (result == AIUPTI_SUCCESS) {
+      ++uses[kind.kind];
       enabled_.push_back(kind);
     } else {
       failed = listed(failed, kind, result);
@@ -78,26 +85,36 @@ void LibraryControl::enable(const std::vector<WantedKind>& kinds, trace::Diagnos
   diagnostics.add(Code::kEnableFailed, count, JsonObject().text("kinds", failed));
 }
 
-void LibraryControl::open_window(trace::Diagnostics& diagnostics) {
-  // Whether the library's count starts again when it is read is not documented: reading twice tells.
-  const uint64_t first = read_dropped(diagnostics);
-  dropped_before_ = read_dropped(diagnostics);
-  resets_ = dropped_before_ < first;
-}
+void LibraryControl::open_window(trace::Diagnostics& diagnostics) { dropped_before_ = total_dropped(diagnostics); }
 
 uint64_t LibraryControl::dropped(trace::Diagnostics& diagnostics) const {
-  const uint64_t after = read_dropped(diagnostics);
-  return resets_ || after < dropped_before_ ? after : after - dropped_before_;
+  return total_dropped(diagnostics) - dropped_before_;
 }
 
-uint64_t LibraryControl::read_dropped(trace::Diagnostics& diagnostics) const {
-  size_t count = 0;
-  const auto result = library_.dropped_records(&count);
-  if (result == AIUPTI_SUCCESS) return count;
-  if (diagnostics.count(Code::kDroppedCountUnknown) == 0) {  // told once a session
-    diagnostics.add(Code::kDroppedCountUnknown, 1, result_of(result));
+uint64_t LibraryControl::total_dropped(trace::Diagnostics& diagnostics) const {
+  static std::mutex mutex;  // guards the rest
+  static uint64_t total = 0;
+  static uint64_t last = 0;
+  const std::lock_guard lock(mutex);
+  size_t first = 0;
+  size_t second = 0;
+  auto result = library_.dropped_records(&first);
+  if (result == AIUPTI_SUCCESS) result = library_.dropped_records(&second);
+  if (result != AIUPTI_SUCCESS) {
+    if (diagnostics.count(Code::kDroppedCountUnknown) == 0) {  // told once a session
+      diagnostics.add(Code::kDroppedCountUnknown, 1, result_of(result));
+    }
+    return total;
   }
-  return 0;
+  // Whether the library's count starts again when it is read is not documented: reading twice tells.
+  if (second < first) {
+    total += first + second;
+    last = 0;
+  } else {
+    total += second >= last ? second - last : second;
+    last = second;
+  }
+  return total;
 }
 
 void LibraryControl::pause(int64_t timeout_ms, trace::Diagnostics& diagnostics) {
@@ -110,11 +127,27 @@ void LibraryControl::resume(trace::Diagnostics& diagnostics) {
 }
 
 void LibraryControl::end(int64_t timeout_ms, trace::Diagnostics& diagnostics) {
+  const std::lock_guard lock(kinds_mutex);
+  std::vector<WantedKind> to_disable;
+  for (const WantedKind& kind : std::exchange(enabled_, {})) {
+    if (--uses[kind.kind] == 0) to_disable.push_back(kind);
+  }
+  // Where nothing is disabled, the first flush was the last.
+  const bool flush_again = last_flush_ && !to_disable.empty();
+  run(std::move(to_disable), flush_again, timeout_ms, diagnostics);
+}
+
+bool LibraryControl::flush(int64_t timeout_ms, trace::Diagnostics& diagnostics) {
+  return !is_hanging() && run({}, false, timeout_ms, diagnostics);
+}
+
+bool LibraryControl::run(std::vector<WantedKind> to_disable, bool flush_again, int64_t timeout_ms,
+                         trace::Diagnostics& diagnostics) {
   auto end = std::make_shared<End>();
   end->flush_all = library_.flush_all;
   end->disable = library_.disable;
-  end->kinds = std::exchange(enabled_, {});
-  end->flush_again = last_flush_;
+  end->kinds = std::move(to_disable);
+  end->flush_again = flush_again;
   ends_under_way.fetch_add(1, std::memory_order_acq_rel);
   try {
     std::thread([end] { end->run(); }).detach();
@@ -124,7 +157,7 @@ void LibraryControl::end(int64_t timeout_ms, trace::Diagnostics& diagnostics) {
   std::unique_lock lock(end->mutex);
   if (!end->ended.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return end->is_over; })) {
     diagnostics.add(Code::kFlushTimedOut, 1, JsonObject().number("timeout_ms", timeout_ms));
-    return;
+    return false;
   }
   if (end->first_flush != AIUPTI_SUCCESS) {
     diagnostics.add(Code::kFlushFailed, 1, result_of(end->first_flush));
@@ -139,6 +172,7 @@ void LibraryControl::end(int64_t timeout_ms, trace::Diagnostics& diagnostics) {
     ++count;
   }
   diagnostics.add(Code::kDisableFailed, count, JsonObject().text("kinds", failed));
+  return true;
 }
 
 }  // namespace kineto_spyre::kineto

@@ -5,11 +5,15 @@
 // In: the library, the kinds that are wanted. Out: diagnostics for whatever failed. The end runs on a thread of its
 // own, since a flush may never return: then that thread is left behind, and so is what it works on, until the process
 // ends. Owner: the session, one thread at a time; only is_hanging() may be asked from any thread.
+//
+// The flight recorder has one of its own beside the session's. A kind is enabled as long as one of them wants it, and
+// the library's count of dropped records is read for both (it may start again when it is read).
 #pragma once
 
 #include <libaiupti/aiupti_activity.h>
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -17,6 +21,9 @@
 #include "trace/diagnostics.h"
 
 namespace kineto_spyre::kineto {
+
+// Held while a trace is made: the library's iterator keeps its places in memory that all threads share.
+inline std::mutex iteration_mutex;
 
 struct WantedKind {
   AIUpti_ActivityKind kind;
@@ -41,17 +48,19 @@ class LibraryControl {
   void resume(trace::Diagnostics& diagnostics);
   // Flush, disable, flush (unless it is known to be of no use); at most so long.
   void end(int64_t timeout_ms, trace::Diagnostics& diagnostics);
+  // Flushes, at most so long, and leaves all else as it is. False if it did not return.
+  bool flush(int64_t timeout_ms, trace::Diagnostics& diagnostics);
   // Records that the library dropped since open_window().
   uint64_t dropped(trace::Diagnostics& diagnostics) const;
 
  private:
-  uint64_t read_dropped(trace::Diagnostics& diagnostics) const;
+  uint64_t total_dropped(trace::Diagnostics& diagnostics) const;
+  bool run(std::vector<WantedKind> to_disable, bool flush_again, int64_t timeout_ms, trace::Diagnostics& diagnostics);
 
   const aiupti::Library& library_;
   bool last_flush_;
   std::vector<WantedKind> enabled_;
   std::vector<WantedKind> paused_;
-  bool resets_ = false;  // the count starts again when it is read
   uint64_t dropped_before_ = 0;
 };
 

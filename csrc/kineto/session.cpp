@@ -16,6 +16,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "capture/ring.h"
 #include "kineto/host_ranges.h"
 #include "kineto/plugin.h"
 #include "trace/text.h"
@@ -202,9 +203,12 @@ void Session::set_recording(bool on) {
   Session& session = *current;
   session.guarded("pause and resume recording", [&] {
     if (on) {
+      if (capture::ring_is_running()) session.control_->flush(session.settings_.flush_timeout_ms, session.diagnostics_);
+      capture::copy_to_session(true);
       session.control_->resume(session.diagnostics_);
     } else {
       session.control_->pause(session.settings_.flush_timeout_ms, session.diagnostics_);
+      capture::copy_to_session(false);
     }
   });
 }
@@ -235,6 +239,7 @@ void Session::stop() {
     if (!LibraryControl::is_hanging()) facts_.dropped = control_->dropped(diagnostics_);
   });
   guarded("collect the records", [&] {
+    capture::copy_to_session(true);  // from the flight recorder, if one runs; on again for the next session
     capture_result_ = capture::take_result();
     facts_.drops = capture_result_.drops();
     facts_.dropped += facts_.drops.records_dropped;
@@ -252,6 +257,7 @@ void Session::make() {
     arena->capture_result = std::move(capture_result_);
     const capture::CaptureResult& result = arena->capture_result;
     options_.emulated = library_->emulated;
+    const std::lock_guard lock(iteration_mutex);
     making_.emplace(trace::Input{result.buffers(), result.threads(), library_->next_record}, options_, arena.get(),
                     &arena->trace);
   });
