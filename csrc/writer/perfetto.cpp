@@ -13,6 +13,7 @@
 
 #include "aiupti/cbid.h"
 #include "trace/event_text.h"
+#include "trace/text.h"
 #include "writer/layout.h"
 #include "writer/output.h"
 #include "writer/perfetto_fields.h"
@@ -74,7 +75,7 @@ class Perfetto {
   // A packet of at most so many bytes.
   template <class F>
   void put(size_t most, uint64_t flags, F fill) {
-    Proto proto(out_.room(most + 32));
+    Proto proto(out_.room(most + 32), most < 16'000 ? 2 : 4);
     char* const length = proto.begin(packet::kPacket);
     proto.number(packet::kSequence, 1);
     proto.number(packet::kFlags, flags);
@@ -86,8 +87,7 @@ class Perfetto {
   // A packet with one text, which may be long.
   template <class F>
   void put_text(std::string_view text, F fill) {
-    constexpr size_t kLongest = 12'000;
-    put(kLongest + 512, kNeedsState, [&](Proto& proto) { fill(proto, text.substr(0, kLongest)); });
+    put(text.size() + 512, kNeedsState, [&](Proto& proto) { fill(proto, text); });
   }
 
   void head() {
@@ -159,10 +159,17 @@ class Perfetto {
     return name_iid(trace::name_of(event));
   }
 
+  // The program's own names; as the JSON has them.
+  uint64_t name_of_host(std::string_view name) {
+    const auto at = host_names_.find(name);
+    if (at != host_names_.end()) return at->second;
+    return host_names_.emplace(name, name_iid(trace::safe_text(name))).first->second;
+  }
+
   uint64_t name_of_slice(const Slice& slice) {
     if (slice.event != nullptr) return name_of_event(*slice.event);
-    if (slice.host != nullptr) return name_iid(slice.host->name);
-    return name_iid(document_.range_names[static_cast<size_t>(slice.range - document_.trace->ranges.data())]);
+    if (slice.host != nullptr) return name_of_host(slice.host->name);
+    return name_of_host(document_.range_names[static_cast<size_t>(slice.range - document_.trace->ranges.data())]);
   }
 
   // The tracks.
@@ -187,7 +194,7 @@ class Perfetto {
     process_ = describe(0, "", [&](Proto& proto) {
       char* process = proto.begin(track::kProcess);
       proto.number(track::kPid, static_cast<uint64_t>(document_.process));
-      proto.text(track::kProcessName, std::string_view(document_.process_name).substr(0, 256));
+      proto.text(track::kProcessName, trace::safe_text(document_.process_name).substr(0, 256));
       proto.end(process);
     });
     return process_;
@@ -208,13 +215,14 @@ class Perfetto {
         char* thread = proto.begin(track::kThread);
         proto.number(track::kPid, static_cast<uint64_t>(document_.process));
         proto.number(track::kTid, static_cast<uint64_t>(line.tid));
-        if (!line.name.empty()) proto.text(track::kThreadName, std::string_view(line.name).substr(0, 256));
+        if (!line.name.empty()) proto.text(track::kThreadName, trace::safe_text(line.name).substr(0, 256));
         proto.end(thread);
       });
     }
     std::string name = line.name.empty() ? "thread " + std::to_string(line.tid) : line.name;
     if (layer != 0) name += ", crossing " + std::to_string(layer);
-    return describe(parent, name, [&](Proto& proto) { proto.number(track::kRank, static_cast<uint64_t>(line.sort)); });
+    return describe(parent, trace::safe_text(name),
+                    [&](Proto& proto) { proto.number(track::kRank, static_cast<uint64_t>(line.sort)); });
   }
 
   void metadata() {
@@ -348,8 +356,9 @@ class Perfetto {
   uint64_t tracks_ = 0;
   uint64_t process_ = 0;
   std::unordered_map<int64_t, uint64_t> devices_;
-  std::unordered_map<std::string_view, uint64_t> names_;      // of texts in kept_names_
-  std::unordered_map<std::string_view, uint64_t> raw_names_;  // of texts in records
+  std::unordered_map<std::string_view, uint64_t> names_;       // of texts in kept_names_
+  std::unordered_map<std::string_view, uint64_t> raw_names_;   // of texts in records
+  std::unordered_map<std::string_view, uint64_t> host_names_;  // of texts in the document
   std::deque<std::string> kept_names_;
   uint64_t calls_[256] = {};
   std::unordered_map<uint32_t, uint32_t> reached_;

@@ -1,8 +1,8 @@
 // The wire format of Protocol Buffers, as far as a Perfetto trace needs it: written forwards into memory that is there.
 //
-// A message that lies in another one has its length in front. Lengths here are two bytes (a varint that is padded,
-// which every parser takes), so that nothing is moved when the message is done: at most 16,383 bytes. Longer texts are
-// written by text_message().
+// A message that lies in another one has its length in front. Lengths here have as many bytes each (a varint that is
+// padded, which every parser takes), so that nothing is moved when the message is done: two for at most 16,383 bytes,
+// four for what holds a text that may be long.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ enum Wire : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2 };
 
 class Proto {
  public:
-  explicit Proto(char* at) : at_(at) {}
+  explicit Proto(char* at, int length_bytes = 2) : at_(at), length_bytes_(length_bytes) {}
   char* at() const { return at_; }
 
   void varint(uint64_t value) {
@@ -48,17 +48,18 @@ class Proto {
   // Where the length of the message that begins here goes, for end().
   char* begin(uint32_t field) {
     tag(field, kBytes);
-    at_ += 2;
-    return at_ - 2;
+    at_ += length_bytes_;
+    return at_ - length_bytes_;
   }
   void end(char* length) {
-    const auto bytes = static_cast<uint32_t>(at_ - length - 2);
-    length[0] = static_cast<char>((bytes & 0x7F) | 0x80);
-    length[1] = static_cast<char>(bytes >> 7);
+    auto bytes = static_cast<uint32_t>(at_ - length - length_bytes_);
+    for (int i = 0; i < length_bytes_ - 1; ++i, bytes >>= 7) length[i] = static_cast<char>((bytes & 0x7F) | 0x80);
+    length[length_bytes_ - 1] = static_cast<char>(bytes);
   }
 
  private:
   char* at_;
+  int length_bytes_;
 };
 
 }  // namespace kineto_spyre::writer
