@@ -88,8 +88,8 @@ class Frames {
   }
 
   // Calls visit(index, Buffer) for each frame that came back since the last call, in that order. One thread at a time.
-  template <class Visitor>
-  void take_returned(Visitor visit) {
+  template <class Visit>
+  void take_returned(Visit visit) {
     // Acquire: partner is the release in complete().
     uint32_t newest = returned_.exchange(0, std::memory_order_acquire);
     uint32_t oldest = 0;  // turn the list round

@@ -88,7 +88,7 @@ uint32_t index_of(const Block* block) {
 std::atomic<uint32_t>& successor_of(uint32_t index) { return block_at(index).successor; }
 
 void hand_over(Block* block) noexcept {
-  block->state.store(kDone, std::memory_order_relaxed);
+  block->state.store(kDone, std::memory_order_release);  // partner: the acquire in snapshot(), for the header
   uint32_t head = done_blocks.load(std::memory_order_relaxed);
   do {
     block->successor.store(head, std::memory_order_relaxed);
@@ -256,9 +256,9 @@ Status status() noexcept {
 namespace {
 
 // From ticks to time, by the straight line between the two points around them. Fast for ticks that ascend.
-class Clock {
+class PointsClock {
  public:
-  explicit Clock(const std::deque<ClockPoint>& points) : points_(points) {
+  explicit PointsClock(const std::deque<ClockPoint>& points) : points_(points) {
     for (size_t i = 0; i + 1 < points.size(); ++i) lines_.emplace_back(points[i], points[i + 1]);
   }
   int64_t to_ns(uint64_t ticks) {
@@ -281,7 +281,7 @@ class Clock {
 // Of one thread: its edges become slices, and what csrc/trace wants.
 class ThreadReader {
  public:
-  ThreadReader(int32_t tid, Clock* clock, int64_t now, Snapshot* out) : clock_(*clock), now_(now), out_(*out) {
+  ThreadReader(int32_t tid, PointsClock* clock, int64_t now, Snapshot* out) : clock_(*clock), now_(now), out_(*out) {
     out_.threads.push_back({.tid = tid});
   }
 
@@ -339,7 +339,7 @@ class ThreadReader {
       edge(last_, out_.slices[open_.back()].range ? OpEventKind::kPopRange : OpEventKind::kPopOp, 0);
   }
 
-  Clock& clock_;
+  PointsClock& clock_;
   int64_t now_;
   Snapshot& out_;
   int64_t last_ = INT64_MIN;
@@ -355,7 +355,7 @@ Snapshot snapshot() {
   if (keeping == nullptr) return result;
   add_point();
   const int64_t now = keeping->points.back().ns;
-  Clock clock(keeping->points);
+  PointsClock clock(keeping->points);
   std::map<uint32_t, std::vector<const Block*>> by_thread;
   for (uint32_t i = 0; i < keeping->count; ++i) {
     const Block& block = block_at(i);
