@@ -54,9 +54,10 @@ def recorder_start(seconds: float, mib: float) -> str:
 def recorder_stop() -> None:
     """Stops it. Nothing happens if it doesn't run."""
 
-def recorder_dump(path: str, perfetto: bool, seconds: float, reason: str) -> str:
-    """Writes what is kept (seconds: 0), or the last seconds of it. Returns a JSON object: `error`, a sentence; or
-    slices, arrows, kernels, records, bytes, begin_ns, end_ns, complete and diagnostics."""
+def recorder_dump(path: str, perfetto: bool, seconds: float, begin_ns: int, reason: str) -> str:
+    """Writes what is kept (seconds and begin_ns: 0), or the last seconds of it, or what is since a time. Returns a JSON
+    object: `error`, a sentence; or slices, arrows, kernels, records, bytes, begin_ns, end_ns, complete and
+    diagnostics."""
 
 def recorder_status_json() -> str:
     """A JSON object: running; and if it is, whole_from_ns, kept_bytes, kept_buffers, recycled_early, records_dropped,

@@ -185,10 +185,10 @@ PYBIND11_MODULE(_C, m) {
   m.def("recorder_stop", [] { Recorder::get().stop(); }, py::call_guard<py::gil_scoped_release>());
   m.def(
       "recorder_dump",
-      [](std::string path, bool perfetto, double seconds, std::string reason) {
-        return Recorder::get().dump({std::move(path), perfetto, seconds, std::move(reason)});
+      [](std::string path, bool perfetto, double seconds, int64_t begin_ns, std::string reason) {
+        return Recorder::get().dump({std::move(path), perfetto, seconds, begin_ns, std::move(reason)});
       },
-      py::arg("path"), py::arg("perfetto"), py::arg("seconds"), py::arg("reason"),
+      py::arg("path"), py::arg("perfetto"), py::arg("seconds"), py::arg("begin_ns"), py::arg("reason"),
       py::call_guard<py::gil_scoped_release>());
   m.def("recorder_status_json", [] { return Recorder::get().status(); }, py::call_guard<py::gil_scoped_release>());
   m.def("last_session_json", [] { return Plugin::get().history.last_session(); });

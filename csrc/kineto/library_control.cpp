@@ -1,9 +1,11 @@
 #include "kineto/library_control.h"
 
+#include <unistd.h>
+
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -17,10 +19,22 @@ namespace {
 using trace::Code;
 using trace::JsonObject;
 
-constinit std::atomic<int> ends_under_way{0};
+constinit std::atomic<int> hanging{0};  // calls that nobody waits for any more
 
-std::mutex kinds_mutex;  // guards the next one, and that what it says is true of the library
-std::map<AIUpti_ActivityKind, int> uses;
+// One thread at a time enables, disables, flushes: the flight recorder may want to while a session ends. Each waits for
+// the library no longer than its timeout.
+ForkableMutex library_mutex;
+// How many want each kind. A forked child's are its own: it enables what it wants itself.
+constinit std::array<int, 256> uses{};
+constinit pid_t uses_of = 0;
+
+int& uses_of_kind(AIUpti_ActivityKind kind) {
+  if (const pid_t process = getpid(); uses_of != process) {
+    uses.fill(0);
+    uses_of = process;
+  }
+  return uses[static_cast<size_t>(kind) % uses.size()];
+}
 
 JsonObject result_of(AIUpti_ResultTypes result) { return std::move(JsonObject().number("result", int64_t{result})); }
 
@@ -38,6 +52,7 @@ struct End {
   std::mutex mutex;  // guards the rest
   std::condition_variable ended;
   bool is_over = false;
+  bool is_hanging = false;  // nobody waits any more
   AIUpti_ResultTypes first_flush = AIUPTI_SUCCESS;
   AIUpti_ResultTypes last_flush = AIUPTI_SUCCESS;
   std::vector<AIUpti_ResultTypes> disabled;
@@ -47,9 +62,9 @@ struct End {
     std::vector<AIUpti_ResultTypes> results(kinds.size());
     for (size_t i = 0; i < kinds.size(); ++i) results[i] = disable(kinds[i].kind);
     const AIUpti_ResultTypes last = flush_again ? flush_all() : AIUPTI_SUCCESS;
-    // Release: partner is the acquire in is_hanging(); whoever sees 0 may call the library.
-    ends_under_way.fetch_sub(1, std::memory_order_release);
     const std::lock_guard lock(mutex);
+    // Release: partner is the acquire in is_hanging(); whoever sees 0 may call the library.
+    if (is_hanging) hanging.fetch_sub(1, std::memory_order_release);
     first_flush = first;
     last_flush = last;
     disabled = std::move(results);
@@ -60,7 +75,7 @@ struct End {
 
 }  // namespace
 
-bool LibraryControl::is_hanging() { return ends_under_way.load(std::memory_order_acquire) != 0; }
+bool LibraryControl::is_hanging() { return hanging.load(std::memory_order_acquire) != 0; }
 
 bool LibraryControl::register_callbacks(trace::Diagnostics& diagnostics) {
   const auto result = library_.register_callbacks(capture::on_buffer_requested, capture::on_buffer_completed);
@@ -69,13 +84,14 @@ bool LibraryControl::register_callbacks(trace::Diagnostics& diagnostics) {
 }
 
 void LibraryControl::enable(const std::vector<WantedKind>& kinds, trace::Diagnostics& diagnostics) {
-  const std::lock_guard lock(kinds_mutex);
+  const std::lock_guard lock(library_mutex);
   std::string failed;
   uint64_t count = 0;
   for (const WantedKind& kind : kinds) {
-    const auto result = uses[kind.kind] != 0 ? AIUPTI_SUCCESS : library_.enable(kind.kind);
+    int& wanted = uses_of_kind(kind.kind);
+    const auto result = wanted != 0 ? AIUPTI_SUCCESS : library_.enable(kind.kind);
     if (result == AIUPTI_SUCCESS) {
-      ++uses[kind.kind];
+      ++wanted;
       enabled_.push_back(kind);
     } else {
       failed = listed(failed, kind, result);
@@ -92,7 +108,7 @@ uint64_t LibraryControl::dropped(trace::Diagnostics& diagnostics) const {
 }
 
 uint64_t LibraryControl::total_dropped(trace::Diagnostics& diagnostics) const {
-  static std::mutex mutex;  // guards the rest
+  static ForkableMutex mutex;  // guards the rest
   static uint64_t total = 0;
   static uint64_t last = 0;
   const std::lock_guard lock(mutex);
@@ -127,10 +143,10 @@ void LibraryControl::resume(trace::Diagnostics& diagnostics) {
 }
 
 void LibraryControl::end(int64_t timeout_ms, trace::Diagnostics& diagnostics) {
-  const std::lock_guard lock(kinds_mutex);
+  const std::lock_guard lock(library_mutex);
   std::vector<WantedKind> to_disable;
   for (const WantedKind& kind : std::exchange(enabled_, {})) {
-    if (--uses[kind.kind] == 0) to_disable.push_back(kind);
+    if (--uses_of_kind(kind.kind) == 0) to_disable.push_back(kind);
   }
   // Where nothing is disabled, the first flush was the last.
   const bool flush_again = last_flush_ && !to_disable.empty();
@@ -138,6 +154,7 @@ void LibraryControl::end(int64_t timeout_ms, trace::Diagnostics& diagnostics) {
 }
 
 bool LibraryControl::flush(int64_t timeout_ms, trace::Diagnostics& diagnostics) {
+  const std::lock_guard lock(library_mutex);
   return !is_hanging() && run({}, false, timeout_ms, diagnostics);
 }
 
@@ -148,7 +165,6 @@ bool LibraryControl::run(std::vector<WantedKind> to_disable, bool flush_again, i
   end->disable = library_.disable;
   end->kinds = std::move(to_disable);
   end->flush_again = flush_again;
-  ends_under_way.fetch_add(1, std::memory_order_acq_rel);
   try {
     std::thread([end] { end->run(); }).detach();
   } catch (...) {  // no thread to be had: then this one has to wait
@@ -156,6 +172,8 @@ bool LibraryControl::run(std::vector<WantedKind> to_disable, bool flush_again, i
   }
   std::unique_lock lock(end->mutex);
   if (!end->ended.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return end->is_over; })) {
+    end->is_hanging = true;
+    hanging.fetch_add(1, std::memory_order_relaxed);
     diagnostics.add(Code::kFlushTimedOut, 1, JsonObject().number("timeout_ms", timeout_ms));
     return false;
   }

@@ -13,17 +13,17 @@
 #include <libaiupti/aiupti_activity.h>
 
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "aiupti/library.h"
+#include "kineto/forkable_mutex.h"
 #include "trace/diagnostics.h"
 
 namespace kineto_spyre::kineto {
 
 // Held while a trace is made: the library's iterator keeps its places in memory that all threads share.
-inline std::mutex iteration_mutex;
+inline ForkableMutex iteration_mutex;
 
 struct WantedKind {
   AIUpti_ActivityKind kind;

@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "capture/op_ring.h"
+#include "kineto/forkable_mutex.h"
 
 namespace kineto_spyre::kineto::op_names {
 namespace {
@@ -23,7 +24,7 @@ namespace op_ring = capture::op_ring;
 struct Table {
   static constexpr size_t kMost = 1 << 16;
 
-  std::mutex mutex;  // guards the rest
+  ForkableMutex mutex;  // guards the rest
   std::deque<std::string> names{"(names beyond the first 65,535)"};
   std::unordered_map<std::string_view, uint32_t> numbers;
 
@@ -112,7 +113,7 @@ void end(const RecordFunction& function, at::ObserverContext*) {
 }  // namespace
 
 void record(bool on) {
-  static std::mutex mutex;
+  static ForkableMutex mutex;
   static at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
   const std::lock_guard lock(mutex);
   if (handle != at::INVALID_CALLBACK_HANDLE) {

@@ -94,9 +94,9 @@ struct Recorder::Making {
   trace::Trace trace;
 
   // Since when everything is there, but for what is counted.
-  void set_window(double seconds) {
-    int64_t begin = std::max(ring.whole_from_ns, ops.whole_from_ns);
-    if (seconds > 0) begin = std::max(begin, end - static_cast<int64_t>(seconds * 1e9));
+  void set_window(const Request& request) {
+    int64_t begin = std::max({ring.whole_from_ns, ops.whole_from_ns, request.begin_ns});
+    if (request.seconds > 0) begin = std::max(begin, end - static_cast<int64_t>(request.seconds * 1e9));
     options.window_begin = facts.window_begin = std::min(begin, end);
     options.window_end = facts.window_end = end;
     options.process_id = static_cast<uint32_t>(getpid());
@@ -204,7 +204,7 @@ std::string Recorder::dump(const Request& request) {
     making.options.align_clocks = settings_.align_clocks;
     making.facts.dropped = control_->dropped(making.diagnostics);
     control_->open_window(making.diagnostics);
-    making.set_window(request.seconds);
+    making.set_window(request);
     making.count_drops();
     making.make(*library_);
     return write(request, making);

@@ -9,11 +9,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "capture/ring.h"
+#include "kineto/forkable_mutex.h"
 #include "kineto/library_control.h"
 #include "kineto/settings.h"
 #include "trace/diagnostics.h"
@@ -32,7 +32,8 @@ class Recorder {
   struct Request {
     std::string path;
     bool perfetto = false;  // else JSON
-    double seconds = 0;     // 0: all that is kept
+    double seconds = 0;     // the last so many; 0: all that is kept
+    int64_t begin_ns = 0;   // since the epoch: nothing before it
     std::string reason;
   };
   // A JSON object: "error" (a text), or slices, arrows, kernels, bytes, begin_ns, end_ns, complete, diagnostics.
@@ -44,7 +45,7 @@ class Recorder {
   struct Making;
   std::string write(const Request& request, Making& making);
 
-  mutable std::mutex mutex_;
+  mutable ForkableMutex mutex_;
   int process_ = 0;  // that started it
   double seconds_ = 0;
   Settings settings_;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,17 @@ def _warn_of_foreign_plugin() -> None:
     )
 
 
+def _exported(path: str | os.PathLike[str], mib: float, others: list[str]) -> profile:
+    if others:
+        raise ValueError(
+            f"profile_spyre(export=...) does not take {', '.join(others)}, because it goes past torch.profiler. Leave "
+            "out one or the other."
+        )
+    # By name: the recorder stands above the profiler.
+    made: profile = importlib.import_module("kineto_spyre.recorder._export").exported_profile(path, mib)
+    return made
+
+
 def profile_spyre(  # Over 60 lines because it names each parameter of profile twice, and has no branch to cut off.
     *,
     activities: Iterable[ProfilerActivity | dict[ProfilerActivity, list[str]]] | None = None,
@@ -43,6 +56,8 @@ def profile_spyre(  # Over 60 lines because it names each parameter of profile t
     memory: bool = False,
     compile: bool = False,
     telemetry: bool = False,
+    export: str | os.PathLike[str] | None = None,
+    export_mib: float = 256.0,
     **kwargs: Any,
 ) -> profile:
     """`torch.profiler.profile` as a Spyre needs it: CPU and PrivateUse1, shapes recorded, and the device waited for
@@ -60,10 +75,15 @@ def profile_spyre(  # Over 60 lines because it names each parameter of profile t
             sets profile_memory.
         compile: adds the phases of torch.compile, with recompiles and graph breaks.
         telemetry: adds counters of each card's power, temperature and traffic, read ten times a second.
+        export: writes this file when the profile stops, in a small part of the time that export_chrome_trace takes,
+            because no events are made for PyTorch: in Perfetto's format if it ends in .pftrace, else as JSON. There are
+            ops, ranges and all of the device; no shapes, no stacks, no schedule, no layers.
+        export_mib: the memory that such a profile records into, in MiB; the newest stays.
         kwargs: what newer releases of PyTorch take besides.
 
     Raises:
         SpyreProfilerError: no Spyre would be seen. The text says what to do.
+        ValueError: an argument can't be used beside export.
     """
     from torch.profiler import ProfilerActivity
 
@@ -75,6 +95,14 @@ def profile_spyre(  # Over 60 lines because it names each parameter of profile t
     if status().factory == "other":
         _warn_of_foreign_plugin()
     asked = {"memory": memory, "compile": compile, "telemetry": telemetry}
+    if export is not None:
+        others = {
+            "activities": activities, "schedule": schedule, "on_trace_ready": on_trace_ready,
+            "profile_memory": profile_memory, "with_stack": with_stack, "with_flops": with_flops,
+            "with_modules": with_modules, "experimental_config": experimental_config,
+            "execution_trace_observer": execution_trace_observer, "acc_events": acc_events, **asked, **kwargs,
+        }  # fmt: skip
+        return _exported(export, export_mib, [name for name, value in others.items() if value])
     return profile(
         activities=(ProfilerActivity.CPU, ProfilerActivity.PrivateUse1) if activities is None else activities,
         schedule=schedule,

@@ -71,6 +71,15 @@ class Status:
     op_events_dropped: int = 0
 
 
+_running: Recorder | None = None  # the last that was started
+
+
+def running() -> Recorder | None:
+    """The recorder of this process, if one runs."""
+    recorder = _running
+    return recorder if recorder is not None and recorder._process == os.getpid() and recorder.status().running else None
+
+
 class Recorder:
     """The flight recorder that runs. `record` makes it; a context manager that stops it."""
 
@@ -88,13 +97,19 @@ class Recorder:
         self.stop()
 
     def dump(
-        self, path: str | os.PathLike[str] | None = None, *, seconds: float | None = None, reason: str = "call"
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        seconds: float | None = None,
+        since_ns: int | None = None,
+        reason: str = "call",
     ) -> Dump:
         """Writes what is kept. The program goes on meanwhile.
 
         Args:
             path: the file; by its name Perfetto's format (.pftrace) or JSON. None: a new one in the recorder's folder.
             seconds: the last so many seconds alone; None: all that is kept.
+            since_ns: nothing before this time (time.time_ns()).
             reason: goes into the file's metadata, and into the name of a new file.
 
         Raises:
@@ -111,7 +126,7 @@ class Recorder:
             )
         target = self._new_path(reason) if path is None else pathlib.Path(path)
         perfetto = self.format == "perfetto" if path is None else target.suffix in (".pftrace", ".perfetto-trace")
-        told = json.loads(extension().recorder_dump(str(target), perfetto, seconds or 0.0, reason))
+        told = json.loads(extension().recorder_dump(str(target), perfetto, seconds or 0.0, since_ns or 0, reason))
         if "error" in told:
             raise SpyreProfilerError(f"The recording was not written: {told['error']}")
         return Dump(
@@ -198,6 +213,7 @@ def record(
     for diagnostic in found:
         if diagnostic.severity != "note":
             _notices.warn(diagnostic.sentence)
-    recorder = Recorder(folder, format)
+    global _running
+    _running = recorder = Recorder(folder, format)
     atexit.register(recorder.stop)  # libaiupti delivers what it holds before it ends
     return recorder
