@@ -11,6 +11,7 @@ import difflib
 import os
 import pathlib
 import re
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,13 @@ def _is_memory(value: str) -> bool:
     except ValueError:
         return False
     return 0.03125 <= mib <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def signal_number(name: str) -> int | None:
+    """USR2 or SIGUSR2; None for what is no signal."""
+    name = name.strip().upper()
+    found = getattr(signal.Signals, name if name.startswith("SIG") else f"SIG{name}", None)
+    return int(found) if found is not None else None
 
 
 NOTHING = "none"
@@ -126,6 +134,29 @@ VARIABLES = (
         "the flight recorder keeps the last so many seconds, from when the device is in use; 0 is off",
         _is_count(0, 3600),
         "64 MiB, and a callback for each op",
+    ),
+    Variable(
+        "KINETO_SPYRE_RECORD_FOLDER",
+        "a directory",
+        "the working directory",
+        "where KINETO_SPYRE_RECORD's dumps go",
+        lambda value: pathlib.Path(value).is_dir(),
+    ),
+    Variable(
+        "KINETO_SPYRE_RECORD_SIGNAL",
+        "a signal's name, such as USR2",
+        "none",
+        "a signal that makes KINETO_SPYRE_RECORD's recorder write a dump",
+        lambda value: signal_number(value) is not None,
+        "a handler of the signal, until the program sets one of its own",
+    ),
+    Variable(
+        "KINETO_SPYRE_RECORD_PORT",
+        "a whole number from 1 to 65535",
+        "none",
+        "KINETO_SPYRE_RECORD's recorder answers HTTP on this port of 127.0.0.1",
+        _is_count(1, 65535),
+        "a thread that waits",
     ),
     Variable(
         "KINETO_SPYRE_FAULTS",

@@ -17,6 +17,7 @@ csrc/kineto/recorder.h. Imports no torch until a function is called.
 
 from __future__ import annotations
 
+from ._dumps import Dumps, RateLimited
 from ._recorder import Dump, Recorder, Status, record
 
-__all__ = ["Dump", "Recorder", "Status", "record"]
+__all__ = ["Dump", "Dumps", "RateLimited", "Recorder", "Status", "record"]

@@ -1,4 +1,5 @@
-"""KINETO_SPYRE_RECORD=<seconds>: the recorder starts by itself once the device is in use.
+"""KINETO_SPYRE_RECORD=<seconds>: the recorder starts by itself once the device is in use, with the triggers that
+KINETO_SPYRE_RECORD_SIGNAL and KINETO_SPYRE_RECORD_PORT ask for.
 
 Not before: a libaiupti that is open when the runtime starts makes each of its operations slow. Nothing tells when that
 is, so a thread looks for it: the backend has its name, and its module says that it is initialized.
@@ -6,11 +7,14 @@ is, so a thread looks for it: the backend has its name, and its module says that
 
 from __future__ import annotations
 
+import json
+import os
+import pathlib
 import threading
 import time
 from typing import Any
 
-from .. import _notices
+from .. import _environment, _notices
 from ..profiler._extension import backend_name
 
 _OFTEN_S, _SELDOM_S = 0.02, 0.5
@@ -21,7 +25,23 @@ started: Any = None  # the Recorder, once it runs
 
 def record_once_used(seconds: float) -> None:
     """Returns at once. The thread ends when the recorder runs or can't, or with the program."""
+    if name := _environment.text("KINETO_SPYRE_RECORD_SIGNAL"):
+        _handle(name)
     threading.Thread(target=_wait, args=(seconds,), name="kineto_spyre record", daemon=True).start()
+
+
+def _handle(name: str) -> None:
+    """Here and not when the recorder starts, because that is on another thread."""
+    from .._notices import SpyreProfilerError
+    from ._triggers import OnSignal
+
+    number = _environment.signal_number(name)
+    try:
+        if number is None:
+            raise SpyreProfilerError(f"{name!r} is no signal. Name one, such as USR2.")
+        OnSignal(number, lambda reason: started.dumps.ask(reason) if started is not None else None)
+    except (SpyreProfilerError, OSError, ValueError) as error:
+        _notices.warn(f"KINETO_SPYRE_RECORD_SIGNAL: {error}")
 
 
 def _wait(seconds: float) -> None:
@@ -33,9 +53,19 @@ def _wait(seconds: float) -> None:
     try:
         from ._recorder import record
 
-        started = record(seconds)
+        started = record(seconds, folder=_environment.text("KINETO_SPYRE_RECORD_FOLDER") or ".")
+        if port := _environment.count("KINETO_SPYRE_RECORD_PORT", default=0):
+            _tell(started.folder, started.serve(port))
     except Exception as error:
         _notices.warn(f"KINETO_SPYRE_RECORD: {error}")
+
+
+def _tell(folder: pathlib.Path, server: Any) -> None:
+    """Where the server listens, and its token, in a file that this user alone can read."""
+    path = folder / f"recorder_{os.getpid()}.json"
+    path.unlink(missing_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump({"url": server.url, "token": server.token}, file)
 
 
 def _is_in_use() -> bool:

@@ -7,7 +7,11 @@ import json
 import math
 import os
 import pathlib
+import signal
+import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, get_args
@@ -17,12 +21,20 @@ from .._notices import SpyreProfilerError
 from ..diagnostics import Diagnostic
 from ..profiler import enable, is_available
 from ..profiler._extension import extension
+from ._dumps import Dumps
+from ._server import Server
+from ._triggers import OnSignal, SlowSteps, Watch, Watchdog
 
 Format = Literal["json", "perfetto"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 SUFFIXES = {"json": ".json", "perfetto": ".pftrace"}
 LEAST_SECONDS, MOST_SECONDS = 1.0, 3600.0
 LEAST_MIB = 4.0
+EVERY_S, DISK_MIB, SLOW = 60.0, 1024.0, 3.0
+_NOT_IN_CHILD = (
+    "The flight recorder runs in the parent process; a forked child has none. Call kineto_spyre.record() in a process "
+    "that was spawned."
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +73,10 @@ class Status:
         recycled_early: buffers that made room before their time, because memory was full. Raise `memory_mib`.
         records_dropped: records that were never recorded, because they came faster than buffers were taken.
         op_events_dropped: begins and ends of ops for which there was no room.
+        dumps: dumps that triggers asked for, and that were written.
+        dumps_skipped: those that came too soon after another one.
+        dumps_failed: those that could not be written.
+        files_deleted: older files that made room for them.
     """
 
     running: bool
@@ -69,6 +85,10 @@ class Status:
     recycled_early: int = 0
     records_dropped: int = 0
     op_events_dropped: int = 0
+    dumps: int = 0
+    dumps_skipped: int = 0
+    dumps_failed: int = 0
+    files_deleted: int = 0
 
 
 _running: Recorder | None = None  # the last that was started
@@ -83,10 +103,24 @@ def running() -> Recorder | None:
 class Recorder:
     """The flight recorder that runs. `record` makes it; a context manager that stops it."""
 
-    def __init__(self, folder: str | os.PathLike[str], format: Format) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        format: Format,
+        *,
+        every: float = EVERY_S,
+        disk_mib: float = DISK_MIB,
+        slow: float = SLOW,
+    ) -> None:
         self.folder = pathlib.Path(folder)
         self.format: Format = format
         self._process = os.getpid()
+        self._limits = (every, disk_mib, slow)
+        self._lock = threading.Lock()  # guards the next two
+        self._made: tuple[Dumps, SlowSteps] | None = None
+        self._closers: list[Callable[[], None]] = []
+        self._watchdogs: list[Watchdog] = []
+        self._last_step: float | None = None
 
     def __enter__(self) -> Recorder:
         return self
@@ -120,10 +154,7 @@ class Recorder:
         if seconds is not None and not seconds > 0:
             raise ValueError(f"seconds is {seconds!r}; expected a positive number, or None for all that is kept.")
         if os.getpid() != self._process:
-            raise SpyreProfilerError(
-                "The flight recorder runs in the parent process; a forked child has none. Call kineto_spyre.record() "
-                "in a process that was spawned."
-            )
+            raise SpyreProfilerError(_NOT_IN_CHILD)
         target = self._new_path(reason) if path is None else pathlib.Path(path)
         perfetto = self.format == "perfetto" if path is None else target.suffix in (".pftrace", ".perfetto-trace")
         told = json.loads(extension().recorder_dump(str(target), perfetto, seconds or 0.0, since_ns or 0, reason))
@@ -145,6 +176,7 @@ class Recorder:
         told: dict[str, Any] = json.loads(extension().recorder_status_json())
         if not told["running"]:
             return Status(running=False)
+        dumps = self._made[0] if self._made is not None else None
         return Status(
             running=True,
             seconds=max(0.0, time.time() - told["whole_from_ns"] / 1e9),
@@ -152,12 +184,103 @@ class Recorder:
             recycled_early=told["recycled_early"],
             records_dropped=told["records_dropped"],
             op_events_dropped=told["op_events_dropped"],
+            dumps=dumps.written if dumps else 0,
+            dumps_skipped=dumps.skipped if dumps else 0,
+            dumps_failed=dumps.failed if dumps else 0,
+            files_deleted=dumps.deleted if dumps else 0,
         )
 
     def stop(self) -> None:
-        """Stops recording and frees what was kept. Nothing happens a second time, or in a forked child."""
-        if os.getpid() == self._process:
+        """Writes the dumps that were asked for, stops recording and frees what was kept, and ends all triggers. Nothing
+        happens a second time, or in a forked child."""
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            closers, self._closers = self._closers, []
+        for close in reversed(closers):
+            close()
+        if _running is self or _running is None:
             extension().recorder_stop()
+
+    # What asks for dumps. They are written by a thread of their own; the program goes on.
+
+    @property
+    def dumps(self) -> Dumps:
+        """The thread that writes what triggers ask for: its `ask()` is a trigger of your own."""
+        return self._triggers()[0]
+
+    def watch(self, name: str = "step") -> AbstractContextManager[object]:
+        """A block that is watched: `with recorder.watch("request"):`. It asks for a dump when an exception leaves it
+        (with all Python stacks beside the dump), or when it took `slow` times longer than the median of the last 64 of
+        that name; the first 8 are never slow. In a forked child it does nothing."""
+        if os.getpid() != self._process:
+            return nullcontext()
+        dumps, slow = self._triggers()
+        return Watch(name, dumps, slow, self.alive)
+
+    def step(self, name: str = "step") -> None:
+        """Says that a step ended: one that took `slow` times longer than the median asks for a dump. In a forked child
+        it does nothing."""
+        if os.getpid() != self._process:
+            return
+        now = time.monotonic()
+        before, self._last_step = self._last_step, now
+        self.alive()
+        if before is not None:
+            self._triggers()[1].add(name, now - before)
+
+    def on_signal(self, number: int = signal.SIGUSR2) -> None:
+        """From now on a signal asks for a dump. What handled it before runs as well. Call it on the main thread.
+
+        Raises:
+            SpyreProfilerError: this is another thread.
+        """
+        self._at_stop(OnSignal(number, self.dumps.ask).close)
+
+    def serve(self, port: int = 0, token: str | None = None) -> Server:
+        """Answers on 127.0.0.1 whoever has the token: `POST /dump?reason=slow&seconds=10`, `GET /status`, with the
+        header `Authorization: Bearer <token>`.
+
+        Args:
+            port: 0 for any that is free; the server's `url` has it.
+            token: None for a random one; the server's `token` has it.
+
+        Raises:
+            SpyreProfilerError: the port can't be listened on.
+        """
+        server = Server(self, port, token)
+        self._at_stop(server.close)
+        return server
+
+    def watchdog(self, seconds: float) -> Watchdog:
+        """Asks for a dump, with all Python stacks beside it, when there was no progress for so many seconds: no end of
+        a watched block, no step(), no alive()."""
+        if not seconds > 0:
+            raise ValueError(f"seconds is {seconds!r}; expected a positive number.")
+        watchdog = Watchdog(seconds, self.dumps)
+        self._watchdogs.append(watchdog)
+        self._at_stop(watchdog.close)
+        return watchdog
+
+    def alive(self) -> None:
+        """Tells the watchdogs that there was progress."""
+        for watchdog in self._watchdogs:
+            watchdog.alive()
+
+    def _triggers(self) -> tuple[Dumps, SlowSteps]:
+        if os.getpid() != self._process:
+            raise SpyreProfilerError(_NOT_IN_CHILD)
+        with self._lock:
+            if self._made is None:
+                every, disk_mib, slow = self._limits
+                dumps = Dumps(self, every, disk_mib)
+                self._made = (dumps, SlowSteps(dumps, slow))
+                self._closers.append(dumps.close)
+            return self._made
+
+    def _at_stop(self, close: Callable[[], None]) -> None:
+        with self._lock:
+            self._closers.append(close)
 
     def _new_path(self, reason: str) -> pathlib.Path:
         """A name that no file has yet."""
@@ -177,6 +300,9 @@ def record(
     memory_mib: float = 64.0,
     folder: str | os.PathLike[str] = ".",
     format: Format = "json",
+    every: float = EVERY_S,
+    disk_mib: float = DISK_MIB,
+    slow: float = SLOW,
 ) -> Recorder:
     """Starts the flight recorder: from now on the last seconds can be written to a file at any time.
 
@@ -188,6 +314,9 @@ def record(
         memory_mib: the memory that it takes, in MiB: four fifths for the device's records, the rest for ops.
         folder: where dumps go that are given no path.
         format: their format: "json" as torch.profiler writes it, or "perfetto", which is a small part of the size.
+        every: triggers cause at most one dump in so many seconds; a call of dump() is never refused.
+        disk_mib: what dumps in the folder may take, in MiB; when triggers write more, the oldest are deleted.
+        slow: a watched step that takes so many times the median asks for a dump.
 
     Raises:
         ValueError: an argument can't be used.
@@ -200,6 +329,9 @@ def record(
         raise ValueError(f"memory_mib is {memory_mib!r}; expected {LEAST_MIB:g} to this machine's {most:.0f}.")
     if format not in FORMATS:
         raise ValueError(f"The format is {format!r}; expected one of {', '.join(map(repr, FORMATS))}.")
+    for name, value, least in (("every", every, 0.0), ("disk_mib", disk_mib, 1.0), ("slow", slow, 1.0)):
+        if not value >= least:
+            raise ValueError(f"{name} is {value!r}; expected {least:g} or more.")
     if not os.path.isdir(folder):
         raise ValueError(f"The folder {os.fspath(folder)!r} does not exist. Make it first.")
     if not is_available():
@@ -214,6 +346,6 @@ def record(
         if diagnostic.severity != "note":
             _notices.warn(diagnostic.sentence)
     global _running
-    _running = recorder = Recorder(folder, format)
+    _running = recorder = Recorder(folder, format, every=every, disk_mib=disk_mib, slow=slow)
     atexit.register(recorder.stop)  # libaiupti delivers what it holds before it ends
     return recorder
