@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -141,6 +142,19 @@ void define_machine(py::module_& module) {
         return result;
       },
       py::arg("device"));
+  module.def(
+      "scratchpad",
+      [](int32_t device) {
+        spyreScratchpad_t found;
+        check(spyreGetScratchpad(device, &found));
+        return std::map<std::string, uint64_t>{{"capacity", found.capacity},
+                                               {"usable", found.usable},
+                                               {"largest", found.largest},
+                                               {"kernels", found.kernels},
+                                               {"spills", found.spills}};
+      },
+      py::arg("device"));
+  module.def("reset_scratchpad", [](int32_t device) { check(spyreResetScratchpad(device)); }, py::arg("device"));
   module.def(
       "clock",
       [](int32_t device, uint64_t host_ns) {

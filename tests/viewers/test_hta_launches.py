@@ -1,5 +1,6 @@
 """`kineto-spyre export --cuda-names`: HTA's launch statistics and queue lengths work, and equal the trace's; without
-the names they find nothing. TraceLens, by its rule: every launch is a cuda_runtime call with its work's correlation."""
+the names they find nothing. Its critical path of a step is found. TraceLens, by its rule: every launch is a
+cuda_runtime call with its work's correlation."""
 
 from __future__ import annotations
 
@@ -60,6 +61,13 @@ def test_queue_lengths_are_of_every_stream_and_end_empty(hta, trace):
     for lengths in streams.values():
         assert lengths[-1] == 0
         assert max(lengths) >= 1
+
+
+def test_the_critical_path_of_the_second_step_is_found(hta, trace):
+    step = sorted(trace.steps, key=lambda event: event["ts"])[1]
+    assert hta["critical_path"]["found"]
+    assert 0 < hta["critical_path"]["us"] <= 1.01 * step["dur"]  # what is between ops is on no path
+    assert "cpu_bound" in hta["critical_path"]["bound_by"]
 
 
 def test_by_tracelens_rule_each_piece_of_work_has_its_cuda_runtime_call(renamed, trace):

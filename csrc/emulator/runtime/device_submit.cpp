@@ -17,6 +17,11 @@ void Device::place(spyreStream_st& stream, WorkItem& item) {
 void Device::finish(spyreStream_st& stream, WorkItem& item) {
   stream.tail_ns = item.end_ns();
   stream.cycles += cycles_of(item.busy_ns());
+  if (item.work == WorkKind::kKernel) {
+    scratchpad_largest_ = std::max(scratchpad_largest_, item.cost.scratchpad_bytes);
+    scratchpad_kernels_ += item.count;
+    if (item.cost.spills) scratchpad_spills_ += item.count;
+  }
   if (meter_ != nullptr) [[unlikely]]
     meter(item);
 }

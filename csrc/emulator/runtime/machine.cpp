@@ -110,6 +110,21 @@ void Device::lose(uint64_t now) {
   progress_.notify_all();
 }
 
+spyreScratchpad_t Device::scratchpad() {
+  std::lock_guard lock(mutex_);
+  const uint64_t capacity = model::kCores * model::kScratchpadBytesPerCore;
+  return {.capacity = capacity,
+          .usable = static_cast<uint64_t>(model::kScratchpadShare * static_cast<double>(capacity)),
+          .largest = scratchpad_largest_,
+          .kernels = scratchpad_kernels_,
+          .spills = scratchpad_spills_};
+}
+
+void Device::reset_scratchpad() {
+  std::lock_guard lock(mutex_);
+  scratchpad_largest_ = scratchpad_kernels_ = scratchpad_spills_ = 0;
+}
+
 Machine::Machine(const MachineConfig& wanted) : config(wanted) {
   const uint64_t seed =
       config.has_seed ? config.seed : (uint64_t{std::random_device{}()} << 32 | std::random_device{}());

@@ -250,6 +250,9 @@ class Device {
   double celsius();
   // By name, of the work that has had its place since the meter was started.
   std::map<std::string, Energy> energy();
+  // Of the kernels that had their place since the start, or the last reset.
+  spyreScratchpad_t scratchpad();
+  void reset_scratchpad();
 
   // Asks for a pass over all queues, and waits for the end of it; not for a function that goes on and on.
   void deliver();
@@ -280,6 +283,7 @@ class Device {
   spyreStream_st* default_stream_ = nullptr;
   std::unique_ptr<PowerMeter> meter_;
   std::map<std::string, Energy> energy_;
+  uint64_t scratchpad_largest_ = 0, scratchpad_kernels_ = 0, scratchpad_spills_ = 0;
   std::atomic<bool> throttled_{false};  // relaxed: the fault, as of the last read_meter()
   std::atomic<bool> metered_{false};    // relaxed: a hint; meter_ is looked at under the mutex
   std::atomic<bool> lost_{false};       // release in lose() and look_again(): lost()'s acquire

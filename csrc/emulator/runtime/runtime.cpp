@@ -140,6 +140,21 @@ spyreError_t spyreGetDeviceProperties(int32_t index, spyreDeviceProperties_t* pr
   return SPYRE_SUCCESS;
 }
 
+spyreError_t spyreGetScratchpad(int32_t index, spyreScratchpad_t* scratchpad) {
+  const auto [device, error] = find_device(index);
+  if (error != SPYRE_SUCCESS) return error;
+  if (scratchpad == nullptr) return fail(SPYRE_ERROR_INVALID_VALUE, "the pointer for the scratchpad's figures is null");
+  *scratchpad = device->scratchpad();
+  return SPYRE_SUCCESS;
+}
+
+spyreError_t spyreResetScratchpad(int32_t index) {
+  const auto [device, error] = find_device(index);
+  if (error != SPYRE_SUCCESS) return error;
+  device->reset_scratchpad();
+  return SPYRE_SUCCESS;
+}
+
 spyreError_t spyreRecordApi(uint32_t cbid, uint64_t begin_ns, uint64_t end_ns, uint64_t data) {
   if (end_ns < begin_ns) {
     return fail(SPYRE_ERROR_INVALID_VALUE, "a call can't end before it begins: ", begin_ns, " to ", end_ns, " ns");

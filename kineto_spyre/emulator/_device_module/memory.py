@@ -1,4 +1,4 @@
-"""`torch.spyre.memory`: what the caching allocator holds. All sizes are bytes."""
+"""`torch.spyre.memory`: what the caching allocator holds, and how kernels use the scratchpad. All sizes are bytes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ __all__ = [
     "empty_cache",
     "max_memory_allocated",
     "max_memory_reserved",
+    "max_scratchpad_allocated",
     "mem_get_info",
     "memory_allocated",
     "memory_reserved",
@@ -20,6 +21,8 @@ __all__ = [
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
     "reset_peak_memory_stats",
+    "reset_scratchpad_stats",
+    "scratchpad_stats",
 ]
 
 
@@ -87,3 +90,29 @@ def memory_summary(device: DeviceLike = None) -> str:
         rows.append(f"{key:<24}{s['current']:>16}{s['peak']:>16}{s['allocated']:>16}{s['freed']:>16}")
     rows.append(f"out of memory: {stats['num_ooms']}, retries after emptying the cache: {stats['num_alloc_retries']}")
     return "\n".join(rows)
+
+
+def scratchpad_stats(device: DeviceLike = None) -> dict[str, Any]:
+    """How the kernels that were launched since the start or reset_scratchpad_stats() use the scratchpad (LX).
+
+    `capacity` (of all cores), `usable` (the compiler's share), `largest` (the most that one kernel took), `kernels`,
+    `spills` (kernels that touch more than they may use), and `fragmentation` and `reuse`: None, because the emulated
+    device does not place what a kernel uses.
+    """
+    return {**_native().scratchpad(index_of(device)), "fragmentation": None, "reuse": None}
+
+
+def max_scratchpad_allocated(device: DeviceLike = None) -> int:
+    """The most scratchpad that one kernel took since the start or reset_scratchpad_stats()."""
+    return int(_native().scratchpad(index_of(device))["largest"])
+
+
+def reset_scratchpad_stats(device: DeviceLike = None) -> None:
+    """Lets scratchpad_stats() begin again."""
+    _native().reset_scratchpad(index_of(device))
+
+
+def _native() -> Any:
+    from kineto_spyre import _emulator
+
+    return _emulator

@@ -327,3 +327,33 @@ TEST_CASE("a launch onto a queue that stands still is told why; a device's threa
   waiter.join();
   REQUIRE(result == SPYRE_ERROR_DEVICE_LOST);
 }
+
+TEST_CASE("the scratchpad's figures are those of the kernels since the last reset") {
+  machine(1);
+  Client client;
+  REQUIRE(spyreResetScratchpad(0) == SPYRE_SUCCESS);
+  const auto add = [](const char* name, uint64_t read, uint64_t written) {
+    spyreKernel_t kernel{};
+    kernel.name = name;
+    kernel.bytes_read = read;
+    kernel.bytes_written = written;
+    kernel.ns = -1;
+    OK(spyreLaunchKernel(0, nullptr, &kernel));
+  };
+  add("small", 1000, 500);
+  add("large", 40 << 20, 8 << 20);
+  spyreScratchpad_t found{};
+  REQUIRE(spyreGetScratchpad(0, &found) == SPYRE_SUCCESS);
+  REQUIRE(found.largest == 48u << 20);
+  REQUIRE(found.kernels == 2);
+  REQUIRE(found.spills == 0);
+  add("spills", 200 << 20, 8 << 20);
+  client.collect();
+  REQUIRE(spyreGetScratchpad(0, &found) == SPYRE_SUCCESS);
+  REQUIRE(found.largest >= found.usable);
+  REQUIRE(found.capacity == 64u << 20);
+  REQUIRE(found.kernels == 3);
+  REQUIRE(found.spills == 1);
+  REQUIRE(spyreGetScratchpad(7, &found) != SPYRE_SUCCESS);
+  REQUIRE(spyreGetScratchpad(0, nullptr) == SPYRE_ERROR_INVALID_VALUE);
+}

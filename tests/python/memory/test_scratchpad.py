@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 import torch
@@ -92,3 +93,44 @@ def test_the_table_points_out_what_to_look_at(trace) -> None:
     assert remarks["spills"].endswith("spills once") and remarks["small"].endswith("more than half unused")
     assert not remarks["large"].endswith("unused") and "spills" not in remarks["large"]
     assert table({"devices": []}) == "No kernel of this trace says how much of the scratchpad it uses."
+
+
+def test_the_device_says_the_same_while_it_runs(tmp_path) -> None:
+    torch.spyre.memory.reset_scratchpad_stats()
+    with kineto_spyre.profile_spyre(memory=True) as prof:
+        device = emulator.Device(0)
+        for name, read, written in KERNELS:
+            device.launch(name, flops=0, bytes_read=read, bytes_written=written)
+        torch.spyre.synchronize()
+    said = torch.spyre.memory.scratchpad_stats("spyre:0")
+    assert said == {
+        "capacity": CAPACITY, "usable": USABLE, "largest": truth(200 << 20, 8 << 20), "kernels": 4, "spills": 1,
+        "fragmentation": None, "reuse": None,
+    }  # fmt: skip
+    path = tmp_path / "trace.json"
+    prof.export_chrome_trace(str(path))
+    (found,) = memory.scratchpad(path)["devices"]
+    assert found["peak"]["bytes"] == torch.spyre.memory.max_scratchpad_allocated()
+    torch.spyre.memory.reset_scratchpad_stats()
+    assert torch.spyre.memory.max_scratchpad_allocated() == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_memory_and_scratchpad_peaks_of_random_programs_equal_the_emulators(tmp_path, seed) -> None:
+    draw = random.Random(seed)
+    torch.spyre.memory.reset_scratchpad_stats()
+    memory.reset_peak()
+    held: list[torch.Tensor] = []
+    with kineto_spyre.profile_spyre(memory=True) as prof:
+        held.append(torch.ones(1 << 20, device="spyre"))
+        for _ in range(40):
+            if len(held) > 1 and draw.random() < 0.4:
+                held.pop(draw.randrange(len(held)))
+            else:
+                held.append(torch.ones(draw.randrange(1, 1 << 20), device="spyre") + 1)
+        torch.spyre.synchronize()
+    path = tmp_path / "trace.json"
+    prof.export_chrome_trace(str(path))
+    assert memory.peak(path).allocated == torch.spyre.memory.max_memory_allocated()
+    (found,) = memory.scratchpad(path)["devices"]
+    assert found["peak"]["bytes"] == torch.spyre.memory.max_scratchpad_allocated() > 0

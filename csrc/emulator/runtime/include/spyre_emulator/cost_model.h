@@ -121,6 +121,7 @@ struct Cost {
   uint64_t ns = 0;
   double in = 1, execute = 5, out = 1;  // weights of the phases beside the preparation
   uint64_t scratchpad_bytes = 0;
+  bool spills = false;  // it touches more than the scratchpad that it may use
 };
 
 constexpr int cores_for(uint64_t bytes_written) {
@@ -146,6 +147,7 @@ inline Cost kernel_cost(double flops, uint64_t bytes_read, uint64_t bytes_writte
     cost.out = out;
   }
   const auto used = static_cast<uint64_t>(std::min(touched, room));
+  cost.spills = touched > room;
   cost.scratchpad_bytes = (used + kStickBytes - 1) / kStickBytes * kStickBytes;
   return cost;
 }

@@ -151,6 +151,16 @@ typedef struct {
 } spyreEnergy_t;
 SPYRE_API spyreError_t spyreGetEnergy(int32_t device, void (*work)(const spyreEnergy_t*, void*), void* argument);
 
+// The truth about the scratchpad: of the kernels that were given a place since the start or the last reset. A kernel
+// that touches more than it may use works in tiles: it spills.
+typedef struct {
+  uint64_t capacity, usable;  // bytes of all cores; what one kernel on all of them may use
+  uint64_t largest;           // bytes, the most that one kernel took
+  uint64_t kernels, spills;
+} spyreScratchpad_t;
+SPYRE_API spyreError_t spyreGetScratchpad(int32_t device, spyreScratchpad_t* scratchpad);
+SPYRE_API spyreError_t spyreResetScratchpad(int32_t device);
+
 // Faults on demand: a comma-separated list of key=value (spyre_emulator/faults.h says which); null or "" clears them.
 // SPYRE_ERROR_INVALID_VALUE, with a sentence naming the key or value, for what it can't read.
 SPYRE_API spyreError_t spyreSetFaults(const char* specification);
