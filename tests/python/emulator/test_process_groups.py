@@ -135,17 +135,28 @@ for (name, p), q in zip(model.named_parameters(), whole.parameters()):
 """,
 }
 
+# A rank that ended while the other one still connects to it would make that one fail.
+TAIL = """
+import pathlib, time
+pathlib.Path(f"done{rank}").touch()
+until = time.monotonic() + 60
+while not pathlib.Path(f"done{1 - rank}").exists() and time.monotonic() < until:
+    time.sleep(0.01)
+dist.destroy_process_group()
+"""
+
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_two_ranks(tmp_path, name) -> None:
     if name.startswith("accelerate"):
         pytest.importorskip("accelerate", reason="this program needs accelerate (pip install accelerate)")
     script = tmp_path / "rank.py"
-    script.write_text(HEAD + PROGRAMS[name] + "\ndist.destroy_process_group()\n")
+    script.write_text(HEAD + PROGRAMS[name] + TAIL)
     clean = {k: v for k, v in os.environ.items() if not k.startswith("KINETO_SPYRE_")}
     command = [sys.executable, "-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     done = subprocess.run(
         [*command, script],
+        cwd=tmp_path,
         env=clean | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
