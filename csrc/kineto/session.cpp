@@ -3,11 +3,13 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <output_base.h>
+#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <exception>
 #include <filesystem>
@@ -55,6 +57,9 @@ class Stopwatch {
   int64_t* sum_;
   int64_t begin_;
 };
+
+// Signal 0 is not sent; it only asks for the process.
+bool process_exists(uint32_t id) { return kill(static_cast<pid_t>(id), 0) == 0 || errno == EPERM; }
 
 // Bytes of the first device's memory, as PyTorch's allocator for it says; 0 where there is none in use, or it can't.
 uint64_t device_memory() {
@@ -104,7 +109,8 @@ void Session::guarded(const char* doing, F f) noexcept {
 
 Session::Session(const std::set<ActivityType>& types, int64_t kineto_buffer_mb)
     : process_(getpid()), want_ranges_(types.contains(ActivityType::GPU_USER_ANNOTATION)) {
-  options_.process_id = static_cast<uint32_t>(process_);
+  options_.process_id = facts_.process_id = static_cast<uint32_t>(process_);
+  options_.process_exists = process_exists;
   const auto want = [&](Category category, ActivityType type) {
     options_.wanted[static_cast<size_t>(category)] = types.contains(type);
   };

@@ -38,16 +38,32 @@ Code code_of(trace::InvalidReason reason) {
   return Code::kInvalidMalformed;
 }
 
+// So many records of other processes to one of ours.
+constexpr uint64_t kNearlyAll = 9;
+
 JsonObject first(const std::string& event) {
   JsonObject details;
   if (!event.empty()) details.text("first", event);
   return details;
 }
 
+// Then this program's own work is not in the trace, or hardly any of it.
+bool nearly_all_are_foreign(const trace::Trace& trace) {
+  const uint64_t foreign = trace.invalid[static_cast<size_t>(trace::InvalidReason::kForeignProcess)];
+  return foreign > kNearlyAll * trace.total_captured();
+}
+
 // What the passes found.
-void add_findings(const trace::Trace& trace, Diagnostics& diagnostics) {
+void add_findings(const trace::Trace& trace, uint32_t process_id, Diagnostics& diagnostics) {
   for (size_t i = 0; i < trace::kInvalidReasons; ++i) {
-    diagnostics.add(code_of(static_cast<trace::InvalidReason>(i)), trace.invalid[i]);
+    const Code code = code_of(static_cast<trace::InvalidReason>(i));
+    const bool missing = code == Code::kInvalidForeignProcess && nearly_all_are_foreign(trace);
+    diagnostics.add(missing ? Code::kRecordsOfOtherProcesses : code, trace.invalid[i]);
+  }
+  if (trace.other_process_id != 0) {
+    JsonObject details;
+    details.number("seen", uint64_t{trace.other_process_id}).number("own", uint64_t{process_id});
+    diagnostics.add(Code::kOtherProcessId, 1, details);
   }
   for (size_t i = 0; i < aiupti::kKinds; ++i) {
     const auto& sizes = trace.sizes[i];
@@ -63,6 +79,7 @@ void add_findings(const trace::Trace& trace, Diagnostics& diagnostics) {
   diagnostics.add(Code::kLaunchesNotJoined, trace.launches_not_joined);
   diagnostics.add(Code::kNoThreadIds, trace.calls_without_thread);
   diagnostics.add(Code::kLaunchesWithoutOp, trace.launches_without_op);
+  diagnostics.add(Code::kLaunchesOfUnknownThreads, trace.launches_of_unknown_threads);
   diagnostics.add(Code::kWorkBeforeLaunch, trace.early, first(trace.first_early));
   diagnostics.add(Code::kOverlappingKernels, trace.overlaps, first(trace.first_overlap));
   diagnostics.add(Code::kLongKernels, trace.long_kernels, first(trace.first_long));
@@ -125,7 +142,7 @@ void diagnose(const SessionFacts& facts, const trace::Trace& trace, Diagnostics&
   diagnostics.add(Code::kBuffersLate, drops.late_completions);
   diagnostics.add(Code::kBuffersOversized, drops.oversized);
   diagnostics.add(Code::kBuffersNotReturned, drops.buffers_not_returned);
-  add_findings(trace, diagnostics);
+  add_findings(trace, facts.process_id, diagnostics);
   // What explains it better goes before.
   if (facts.recorded && trace.records_read == 0 && diagnostics.complete()) {
     diagnostics.add(Code::kNoRecordsAtAll, 1, JsonObject().text("library", facts.library));

@@ -14,7 +14,8 @@ struct SessionFacts {
   std::string runtime;    // "aiupti" or "emulated"
   std::string library;    // path, "" if none was opened
   bool recorded = false;  // it came to a regular stop
-  uint64_t dropped = 0;   // records, by libaiupti's own count
+  uint32_t process_id = 0;
+  uint64_t dropped = 0;  // records, by libaiupti's own count
   capture::Drops drops;
   int64_t window_begin = 0;  // ns since the epoch
   int64_t window_end = 0;

@@ -40,7 +40,7 @@ void LaunchJoiner::turn_to(uint32_t process, uint32_t tid) {
   caller_ = &at->second;
   if (!added) return;
   caller_->tid = tid;
-  caller_->foreign = process != options_.process_id && process != 0;
+  caller_->foreign = process != options_.process_id && process != 0 && process != trace_.other_process_id;
   if (caller_->foreign) return;
   if (tid == 0) {
     caller_->track = 0;  // op_without_ops() tells it for each call
@@ -51,9 +51,11 @@ void LaunchJoiner::turn_to(uint32_t process, uint32_t tid) {
   caller_->track = host_track(tid);
 }
 
-uint32_t LaunchJoiner::op_without_ops(Event& event, int64_t start) {
-  int64_t whose = options_.process_id;
-  const uint32_t op = timeline_.sole_at(start, &whose);
+uint32_t LaunchJoiner::op_without_ops(Event& event, int64_t start, uint8_t traits) {
+  const OpTimeline::Sole sole = timeline_.sole_at(start);
+  const uint32_t op = sole.op;
+  const int64_t whose = op != 0 ? sole.tid : options_.process_id;
+  if (sole.several && (traits & kLaunches) != 0) ++caller_->undecided;
   // A thread that the profiler saw has ranges of its own, if not ops; another one works for the thread in the op.
   const bool seen = caller_->tid != 0 && caller_->thread >= 0;
   if (!seen && (op != 0 || caller_->tid == 0)) owner_ = static_cast<uint32_t>(whose);
@@ -135,9 +137,16 @@ void LaunchJoiner::finish() {
     const Launch* launch = correlation != 0 ? table_.find(correlation) : nullptr;
     if (launch != nullptr && launch->event != event && launch->rank != 0) event->link = launch->op;
   }
+  bool any_with_ops = false;
+  uint64_t undecided = 0;
   for (const auto& [key, caller] : callers_) {
     if (caller.has_ops && caller.with_op == 0) trace_.launches_without_op += caller.launches;
+    any_with_ops = any_with_ops || (caller.has_ops && caller.launches != 0);
+    if (caller.tid != 0) undecided += caller.undecided;
   }
+  // A program may well launch from threads whose ops the profiler does not see. That all launches are of such threads
+  // while others run the ops is what wrong thread ids look like.
+  if (!any_with_ops) trace_.launches_of_unknown_threads = undecided;
 }
 
 }  // namespace kineto_spyre::trace

@@ -61,7 +61,8 @@ class LaunchJoiner {
     bool foreign = false;  // of another process
     bool has_ops = false;
     uint64_t launches = 0;
-    uint64_t with_op = 0;  // of them
+    uint64_t with_op = 0;    // of them
+    uint64_t undecided = 0;  // of them: of a thread without ops, while several threads had one open
   };
   enum Trait : uint8_t { kKnown = 1, kLaunches = 2, kWaits = 4 };  // of a callback id
   static constexpr size_t kCbids = 256;
@@ -70,7 +71,7 @@ class LaunchJoiner {
 
   [[gnu::noinline]] void turn_to(uint32_t process, uint32_t tid);
   // The op of a call of a thread that runs no ops; owner_ is the thread that runs it.
-  [[gnu::noinline]] uint32_t op_without_ops(Event& event, int64_t start);
+  [[gnu::noinline]] uint32_t op_without_ops(Event& event, int64_t start, uint8_t traits);
   // The call is not the first of its correlation id: true if it is the better launch.
   [[gnu::noinline]] bool is_better(Event& event, Launch& launch, int64_t start, uint8_t rank);
   [[gnu::noinline]] void exclude(Event& event, InvalidReason reason);
@@ -118,7 +119,7 @@ void LaunchJoiner::join(Event& event, AIUpti_Activity* record) {
   if (caller.foreign) [[unlikely]]
     return join_foreign(event, correlation);
   owner_ = caller.tid;
-  const uint32_t op = caller.has_ops ? timeline_.at(caller.thread, start) : op_without_ops(event, start);
+  const uint32_t op = caller.has_ops ? timeline_.at(caller.thread, start) : op_without_ops(event, start, traits);
   event.link = op;
   if (correlation != 0) [[likely]] {
     event.id = id_of(correlation);

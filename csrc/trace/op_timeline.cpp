@@ -92,15 +92,16 @@ void OpTimeline::make_sole() {
     op = step.edge.op;
     if (op != 0) ++within, their_sum += step.thread;
     sole_.list.push_back({step.edge.ns, within == 1 ? now[their_sum] : 0});
-    sole_tids_.push_back(within == 1 ? threads_[their_sum].tid : -1);
+    sole_tids_.push_back(within == 1 ? threads_[their_sum].tid : within == 0 ? kNoThread : kSeveral);
   }
 }
 
-uint32_t OpTimeline::sole_at(int64_t ns, int64_t* tid) {
+OpTimeline::Sole OpTimeline::sole_at(int64_t ns) {
   if (!sole_made_) make_sole();
   const uint32_t op = sole_.at(ns);
-  if (op != 0) *tid = sole_tids_[static_cast<size_t>(sole_.last_index())];
-  return op;
+  const ptrdiff_t index = sole_.last_index();
+  const int64_t tid = index >= 0 ? sole_tids_[static_cast<size_t>(index)] : kNoThread;
+  return {op, tid, tid == kSeveral};
 }
 
 }  // namespace kineto_spyre::trace

@@ -32,9 +32,13 @@ class OpTimeline {
   bool has_ops(int32_t number) const { return threads_[static_cast<size_t>(number)].has_ops; }
   // Index into ops() plus 1; 0: none.
   uint32_t at(int32_t number, int64_t ns) { return threads_[static_cast<size_t>(number)].edges.at(ns); }
-  // The one op that is innermost on its thread at that time, if only one thread has one; *tid is its thread, else left
-  // alone.
-  uint32_t sole_at(int64_t ns, int64_t* tid);
+  // The one op that is innermost on its thread at that time, and that thread, if only one thread has one.
+  struct Sole {
+    uint32_t op = 0;  // 0: none, or several
+    int64_t tid = 0;
+    bool several = false;
+  };
+  Sole sole_at(int64_t ns);
 
   std::vector<uint64_t>& ops() { return ops_; }
 
@@ -74,6 +78,7 @@ class OpTimeline {
   std::vector<uint64_t> ops_;
   bool sole_made_ = false;
   Edges sole_;
+  static constexpr int64_t kNoThread = -1, kSeveral = -2;
   std::vector<int64_t> sole_tids_;  // by edge of sole_
 };
 

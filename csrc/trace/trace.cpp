@@ -9,6 +9,7 @@
 #include "trace/clock_evidence.h"
 #include "trace/device_events.h"
 #include "trace/launch_joiner.h"
+#include "trace/process_ids.h"
 #include "trace/record_reader.h"
 #include "trace/tracks.h"
 #include "trace/user_annotations.h"
@@ -34,6 +35,9 @@ class Passes {
         reader_(input.next_record, options, &trace) {}
 
   void run() {
+    if (const uint32_t id = process_id_of_records(input_, options_); id != options_.process_id) {
+      trace_.other_process_id = id;
+    }
     read_all();
     joiner_.finish();
     device_events_.place_pending();

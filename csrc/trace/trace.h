@@ -6,6 +6,7 @@
 //
 // The passes, in the order in which a record meets them:
 //
+//   process_ids        by which process id the records know this program
 //   record_reader      iterates over each buffer with the library's own iterator; checks kind, size, place and times
 //   launch_joiner      a host call: which op and which ranges were open on its thread (op_timeline), and whether it is
 //                      the launch of its correlation id (correlation_table)
@@ -67,6 +68,8 @@ struct Options {
   int64_t window_begin = 0;  // ns since the epoch, host clock, both inclusive
   int64_t window_end = 0;
   uint32_t process_id = 0;
+  // Whether a process has that id in this pid namespace; null: not known, and then it is taken to have.
+  bool (*process_exists)(uint32_t process_id) = nullptr;
   bool align_clocks = true;
   // The records are the emulated library's: what only it is known to write is read, too (aiupti::wait_target(),
   // aiupti::CollectiveTail).
@@ -132,12 +135,16 @@ struct Trace {
   uint64_t unlinked = 0;          // device work without a launch in the capture
   uint64_t unknown_calls = 0;     // of a callback id that has no name here
   uint64_t unfinished_reads = 0;
-  uint64_t linked = 0;                 // device work with its launch in the capture
-  uint64_t prepare_operations = 0;     // shown or not
-  uint64_t calls_without_thread = 0;   // host calls with no usable thread id
+  uint64_t linked = 0;                // device work with its launch in the capture
+  uint64_t prepare_operations = 0;    // shown or not
+  uint64_t calls_without_thread = 0;  // host calls with no usable thread id
+  // By which process id the host calls of this program know it, if it is another one than the system's; else 0.
+  uint32_t other_process_id = 0;
   uint64_t launches_without_work = 0;  // if there is no device work at all
   uint64_t launches_not_joined = 0;    // if there is device work, and none of it joins a launch
   uint64_t launches_without_op = 0;    // of threads that run ops, and none of whose launches joins one
+  // Launches on threads that run no ops while several threads had one open, if no launch is on a thread that runs ops.
+  uint64_t launches_of_unknown_threads = 0;
   std::array<RecordSizes, aiupti::kKinds> sizes{};
   // What the findings above name as their example: the first of its kind. Empty where there is none.
   std::string first_early, first_long, first_overlap;

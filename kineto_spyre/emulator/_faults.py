@@ -27,8 +27,8 @@ class faults:
         buffers            no_buffers, truncate, swap_buffers, complete_twice, complete_late, strange_thread
         functions          fail, null_record, hang_flush
         other releases     discard_at_disable, flush_when_disabled ("nothing" or "fail"), rotate_at_flush, end_code,
-                           buffer_limit, buffer_per_thread, null_thread_ids, api_field_order, attributes,
-                           short_compute, collectives, dmi_dmo, prepare
+                           buffer_limit, buffer_per_thread, null_thread_ids, other_namespace, other_process,
+                           wrong_thread_ids, api_field_order, attributes, short_compute, collectives, dmi_dmo, prepare
         devices            device_lost, hang, timeout, throttle
 
     Blocks nest: the inner one's faults are in force instead of the outer one's, not beside them.

@@ -18,6 +18,7 @@ from torch.profiler import ProfilerAction, ProfilerActivity
 from .. import _notices
 from .._notices import SpyreProfilerError
 from . import _runtimes
+from ._backward_ranges import add_backward
 from ._extension import backend_name, extension
 from ._layers import Layer, Layers
 from ._metadata import UserMetadata
@@ -62,7 +63,7 @@ class profile(torch.profiler.profile):  # torch's name for it
 
     Beyond the stock class: one profile at a time, said in an exception; a second stop() does nothing;
     toggle_collection_dynamic() works for PrivateUse1; a trace can be exported more than once; metadata may hold any
-    text.
+    text; a range around `backward()` has the device time of backward in events() and key_averages().
 
     Args:
         activities: what is recorded; all that PyTorch supports if None. A dict names the record kinds of an activity.
@@ -125,6 +126,7 @@ class profile(torch.profiler.profile):  # torch's name for it
         self._owner = 0  # the process that started it
         self._exported: str | None = None  # the first file that this recording was written to
         self._torch_adds_metadata = False
+        self._with_backward: Any = None  # the function events that add_backward() has seen
 
     def start(self) -> None:
         """Starts the profile.
@@ -165,6 +167,8 @@ class profile(torch.profiler.profile):  # torch's name for it
 
     def start_trace(self) -> None:
         """Starts to record."""
+        if self.acc_events and getattr(self.profiler, "_function_events", None):
+            self._add_backward()  # before the events of the next cycle, whose times begin anew, join them
         self._exported = None
         self._torch_adds_metadata = True
         try:
@@ -178,6 +182,26 @@ class profile(torch.profiler.profile):  # torch's name for it
         synchronize()
         self._layers.stop()
         super().stop_trace()
+
+    def _add_backward(self) -> None:
+        events = self.profiler.function_events if self.profiler is not None else None
+        if events is self._with_backward or events is None:
+            return
+        seen = set(map(id, self._with_backward or ()))
+        add_backward([event for event in events if id(event) not in seen])
+        self._with_backward = events
+
+    def events(self) -> Any:
+        """The events of the recording. A range around `backward()` has the device time of backward's own threads."""
+        super().events()  # type: ignore[no-untyped-call]
+        self._add_backward()
+        return super().events()  # type: ignore[no-untyped-call]
+
+    def key_averages(self, *args: Any, **kwargs: Any) -> Any:
+        """The events by name, as torch.profiler.profile groups them; device times as in `events()`."""
+        if self.profiler is not None:
+            self.events()
+        return super().key_averages(*args, **kwargs)
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[ProfilerActivity]) -> None:
         """Turns the recording of activities off and on again while the profile runs.

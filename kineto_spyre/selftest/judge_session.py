@@ -19,6 +19,7 @@ def session(seen: Facts, facts: Facts) -> Iterator[Finding]:
     yield from _iterator(seen["end"])
     yield from _sizes(seen)
     yield from _fields(seen)
+    yield from _process(seen)
     yield from _threads(seen)
     yield from _correlation(seen)
     yield from _clocks(seen["clocks"])
@@ -166,6 +167,8 @@ def _fields(seen: Facts) -> Iterator[Finding]:
         gone = [n for n, f in fields.items() if f["found"] is None and n != "thread_id"]
         if layout == "api" and _null_threads(seen):
             moved.pop("thread_id", None)
+        if layout == "api" and not moved and _other_process(seen):
+            gone.remove("process_id")  # it has a finding of its own
         text = "where they are expected"
         if moved or gone:
             text = ", ".join(f"{n} at byte {at} (expected {fields[n]['expected']})" for n, at in moved.items())
@@ -199,6 +202,39 @@ def _null_threads(seen: Facts) -> bool:
     return bool(threads["calls"]) and threads["zero"] + threads["without"] >= MATCHED * threads["calls"]
 
 
+def _other_process(seen: Facts) -> bool:
+    """Whether all calls name one and the same process, and it is another one."""
+    process = seen["process"]
+    return bool(process["calls"]) and process["own"] == 0 and process["distinct"] == 1
+
+
+def _in_place(seen: Facts) -> bool:
+    """Whether the fields of calls are where they are expected, whatever the ids of process and thread say."""
+    fields = seen["fields"].get("api", {})
+    found = [f for name, f in fields.items() if name not in ("process_id", "thread_id")]
+    return bool(found) and all(f["found"] == f["expected"] for f in found)
+
+
+def _process(seen: Facts) -> Iterator[Finding]:
+    process = seen["process"]
+    if not process["calls"] or not _in_place(seen):
+        return
+    right = process["own"] == process["calls"]
+    other = _other_process(seen)
+    found, effect, state, variation = "they do", "none", EXPECTED if right else COSTS, ""
+    if other and process["existing"]:
+        found, variation = "all name one other process, which exists here", "other_process"
+        effect = "calls that name another process are left out, with what they launched"
+    elif other:
+        state, variation = HANDLED, "other_namespace"
+        found = "all name one other process, as from another pid namespace"
+        effect = "a session takes that id as this process's, unless a process here has it"
+    elif not right:
+        found = f"{process['own']} of {process['calls']} do"
+        effect = "calls that name another process are left out, with what they launched"
+    yield Finding("process", "calls name the process that made them", found, effect, state, variation)
+
+
 def _threads(seen: Facts) -> Iterator[Finding]:
     threads = seen["threads"]
     if not threads["calls"]:
@@ -215,8 +251,13 @@ def _threads(seen: Facts) -> Iterator[Finding]:
         "they name none" if null else found,
         "none" if right else "work is joined to ops by time, and only where one thread has an op open",
         EXPECTED if right else COSTS,
-        "null_thread_ids" if null else "",
+        "null_thread_ids" if null else "wrong_thread_ids" if _wrong_threads(seen) else "",
     )
+
+
+def _wrong_threads(seen: Facts) -> bool:
+    threads = seen["threads"]
+    return threads["right"] == 0 and _in_place(seen) and not _other_process(seen)
 
 
 def _correlation(seen: Facts) -> Iterator[Finding]:

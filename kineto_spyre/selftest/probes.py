@@ -234,7 +234,8 @@ def records_of(driver: Driver, buffers: list[int]) -> dict[str, Any]:
     pieces = driver.work.taken()
     sizes = {"copy_in": COPY_IN_BYTES, "copy_out": COPY_OUT_BYTES, "fill": SET_BYTES, "allocate": ALLOCATION_BYTES}
     done = {piece["what"] for piece in pieces if not piece["error"]}
-    truth = rec.Truth(os.getpid(), pieces, {what: size for what, size in sizes.items() if what in done})
+    moved = {what: size for what, size in sizes.items() if what in done}
+    truth = rec.Truth(os.getpid(), pieces, moved, lambda process: os.path.exists(f"/proc/{process}"))
     return {
         "end": ends,
         "work": [{"what": p["what"], "count": p["count"], "error": p["error"]} for p in pieces],

@@ -38,6 +38,7 @@ class Truth:
     process: int
     pieces: list[dict[str, Any]]  # work.Piece, as plain values
     sizes: dict[str, int]  # bytes that a piece of work of that name moves
+    exists: Callable[[int], bool] = lambda process: False  # whether a process has that id here
 
     @property
     def threads(self) -> set[int]:
@@ -215,6 +216,7 @@ def read(records: Sequence[bytes], truth: Truth, layouts: list[dict[str, Any]]) 
             for name in groups
             if name != "api" and groups[name]
         },
+        "process": _process(groups["api"], expected["api"], truth),
         "threads": _threads(api, truth),
         "clocks": _clocks(groups, fields, api, truth),
         "queued": _queued(groups["compute"], expected["compute"], truth),
@@ -286,6 +288,18 @@ def _threads(calls: list[dict[str, Any]], truth: Truth) -> dict[str, int]:
                 counts["zero"] += call["thread"] == 0
                 counts["right"] += call["thread"] == piece["thread"]
     return counts
+
+
+def _process(records: Sequence[bytes], expected: dict[str, Any], truth: Truth) -> dict[str, int]:
+    """Of host calls, how many name this process, and how many processes they name."""
+    at = _at(expected, "process_id")
+    seen = [] if at is None else values(records, at, 4) or []
+    return {
+        "calls": len(seen),
+        "own": sum(value == truth.process for value in seen),
+        "distinct": len(set(seen)),
+        "existing": sum(map(truth.exists, set(seen))),
+    }
 
 
 def _clocks(

@@ -313,7 +313,8 @@ void check(const Trace& trace, EventStore& events, const Options& options, const
     }
     if (host) {
       const auto& call = *aiupti::as<AIUpti_ActivityAPI>(event.record);
-      MUST(aiupti::process_id(call) == options.process_id || aiupti::process_id(call) == 0);
+      const uint32_t process = aiupti::process_id(call);
+      MUST(process == options.process_id || process == 0 || process == trace.other_process_id);
       MUST(static_cast<int64_t>(call.start) >= options.window_begin);
       MUST(static_cast<int64_t>(call.start) <= options.window_end);
       if (event.has(Event::kCorrelated)) MUST(launches.try_emplace(event.id, &event).second);

@@ -43,11 +43,28 @@ void write_copy(const void* record, size_t bytes, Shape shape) {
   write(bytes, shape, [&](void* place) { std::memcpy(place, record, bytes); });
 }
 
+// An id of this pid namespace in another one. Distinct ids stay distinct, and are plausible: ids have 22 bits.
+uint32_t elsewhere(uint32_t id) {
+  constexpr uint32_t kMostIds = uint32_t{1} << 22;
+  return (id + 3'000'000) % kMostIds;
+}
+
+uint32_t process_id(const Faults& faults) {
+  if (faults.other_process) return 1;
+  return faults.other_namespace ? elsewhere(t_self.pid) : t_self.pid;
+}
+
+uint32_t thread_id(const Faults& faults) {
+  if (faults.null_thread_ids) return 0;
+  const bool wrong = faults.other_namespace || faults.other_process || faults.wrong_thread_ids;
+  return wrong ? elsewhere(t_self.tid) : t_self.tid;
+}
+
 void write_faulty_call(HostCall call, Faults& faults) {
   alignas(8) char bytes[sizeof(AIUpti_ActivityAPI) + kAttributesBytes]{};
   auto* const record = new (bytes) AIUpti_ActivityAPI{};
   if (faults.unknown_id.hit()) call.cbid = kUnknownId;
-  fill_call(record, call, t_self.pid, faults.null_thread_ids ? 0 : t_self.tid);
+  fill_call(record, call, process_id(faults), thread_id(faults));
   if (faults.attributes) fill_attributes(bytes + sizeof(AIUpti_ActivityAPI), call);
   if (faults.api_field_order) reorder_fields(record);
   const Shape shape = shape_of(faults);
@@ -69,8 +86,9 @@ void on_memory(const MemoryEvent& event) {
   if (!process().is_enabled(AIUPTI_ACTIVITY_KIND_MEMORY)) return;
   know_thread();
   const Faults* faults = current_faults();
+  const uint32_t pid = faults == nullptr ? t_self.pid : process_id(*faults);
   write(sizeof(AIUpti_ActivityMemory), faults == nullptr ? Shape{} : shape_of(*faults),
-        [&](void* place) { fill_memory(new (place) AIUpti_ActivityMemory{}, event, t_self.pid); });
+        [&](void* place) { fill_memory(new (place) AIUpti_ActivityMemory{}, event, pid); });
 }
 
 // A record of device work, with the faults that any of them may have.

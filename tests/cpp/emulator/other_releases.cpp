@@ -179,6 +179,34 @@ TEST_CASE("fault null_thread_ids: host calls name no thread") {
   for (const auto& call : client.calls()) REQUIRE(call.thread_id == 0);
 }
 
+TEST_CASE("fault other_namespace: host calls and memory records bear other ids, the same ones each time") {
+  machine(1);
+  Faults faults("other_namespace");
+  Client client;
+  launch_three();
+  client.collect();
+  REQUIRE(client.calls().size() == 4);
+  for (const auto& call : client.calls()) {
+    REQUIRE(call.process_id != static_cast<uint32_t>(getpid()));
+    REQUIRE(call.thread_id != static_cast<uint32_t>(gettid()));
+    REQUIRE(call.process_id == client.calls()[0].process_id);
+    REQUIRE(call.thread_id == client.calls()[0].thread_id);
+  }
+}
+
+TEST_CASE("fault wrong_thread_ids: host calls name a thread that is not there, and this process") {
+  machine(1);
+  Faults faults("wrong_thread_ids");
+  Client client;
+  launch_three();
+  client.collect();
+  for (const auto& call : client.calls()) {
+    REQUIRE(call.process_id == static_cast<uint32_t>(getpid()));
+    REQUIRE(call.thread_id != static_cast<uint32_t>(gettid()));
+    REQUIRE(call.thread_id != 0);
+  }
+}
+
 TEST_CASE("fault api_field_order: the fields of a host call lie elsewhere, and its size is the same") {
   machine(1);
   Client client;

@@ -210,7 +210,7 @@ TEST_CASE("a call outlasts its op by no difference of clocks") {
 TEST_CASE("calls of another process, and what only they launched, are invalid") {
   Session session;
   session.op(7, 0, 100 * kUs);
-  session.add(Call{.start = 10 * kUs, .end = 40 * kUs, .correlation = 3, .process = kProcess + 1});
+  session.add(Call{.start = 10 * kUs, .end = 40 * kUs, .correlation = 3, .thread = 9, .process = kProcess + 1});
   session.add(Kernel{.start = 60 * kUs, .end = 70 * kUs, .correlation = 3});
   session.make();
   REQUIRE(session.adds_up());

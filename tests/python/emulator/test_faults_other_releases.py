@@ -6,6 +6,7 @@ import collections
 import json
 import pathlib
 import re
+import threading
 from typing import Any
 
 import pytest
@@ -58,6 +59,9 @@ EXPECTED: dict[str, tuple[Any, list[str], dict[str, int]]] = {
     "buffer_limit": (1, [], {}),
     "buffer_per_thread": (True, [], {}),
     "null_thread_ids": (True, ["no_thread_ids"], {}),
+    "other_namespace": (True, ["other_process_id"], {}),
+    "other_process": (True, ["records_of_other_processes"], dict.fromkeys(WHOLE, 0)),
+    "wrong_thread_ids": (True, [], {}),  # one thread runs ops, so the time tells which
     "api_field_order": (True, ["invalid_start_zero", "invalid_unreasonable_time"], {"privateuse1_runtime": 0}),
     "attributes": (True, ["records_longer_than_built"], {}),
     "short_compute": (True, ["records_shorter_than_built"], {}),
@@ -110,7 +114,7 @@ def launched(path: pathlib.Path) -> bool:
     arrows = sum(e.get("cat") == "ac2g" and e["ph"] == "f" for e in events)
     whole = with_op == len(kernels) and arrows >= len(kernels)
     assert whole or (with_op == 0 and arrows == 0)
-    return whole
+    return whole and bool(kernels)
 
 
 @pytest.mark.parametrize("key", listed_variations())
@@ -134,6 +138,61 @@ def test_a_limit_of_buffers_that_loses_records_is_said(tmp_path: pathlib.Path) -
     assert run_session(tmp_path / "trace.json") == WHOLE
 
 
+def test_five_small_buffers_hold_what_they_can_and_the_rest_is_counted(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KINETO_SPYRE_BUFFER_MB", "0.25")
+    launches = 2000
+    device = emulator.Device(0)
+    path = tmp_path / "trace.json"
+    with emulator.faults(buffer_limit=5):
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as prof:
+            for _ in range(launches):
+                device.launch("k", ns=1000)
+            device.synchronize()
+    prof.export_chrome_trace(str(path))
+    session = last()
+    assert 0 < session.captured["kernel"] < launches
+    calls_and_kernels = session.captured["kernel"] + session.captured["runtime"]
+    assert calls_and_kernels + session.dropped >= 2 * launches  # and waits
+    assert not session.complete and not check(path)["complete"]
+    assert f"{session.dropped:,} record" in next(d for d in session.diagnostics if d.code == "records_dropped").sentence
+
+
+@torch.library.custom_op("kineto_spyre_test::meet", mutates_args=())
+def meet(x: torch.Tensor) -> torch.Tensor:
+    """An op in which two threads meet, and launch while both are in it."""
+    _both.wait()
+    y = x * 2
+    _both.wait()
+    return y
+
+
+_both = threading.Barrier(2)
+
+
+@pytest.mark.parametrize("fault", ["other_namespace", "wrong_thread_ids"])
+def test_thread_ids_that_several_threads_ops_do_not_have_are_said(fault: str) -> None:
+    config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+    x = torch.ones(8, 8, device="spyre")
+    with emulator.faults(fault):
+        with profile(
+            activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1], experimental_config=config
+        ) as prof:
+            threads = [threading.Thread(target=meet, args=(x,)) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            torch.spyre.synchronize()
+        kernels = [e for e in prof.events() if "kernel" in e.name]
+    assert len(kernels) == 2
+    said = next(d for d in last().diagnostics if d.code == "launches_of_unknown_threads")
+    assert said.sentence.startswith(
+        "2 launches name threads that run no ops, while several other threads had an op open"
+    )
+
+
 def test_a_key_alone_asks_for_what_takes_0_or_1(tmp_path: pathlib.Path) -> None:
     with emulator.faults("attributes"):
         run_session(tmp_path / "trace.json")
@@ -148,3 +207,30 @@ def test_dmi_and_dmo_are_recorded_beside_each_execution(tmp_path: pathlib.Path) 
         seen = run_session(tmp_path / "trace.json")
         assert seen["kernel"] + seen["gpu_memcpy"] == 3 * WHOLE["kernel"] + 1
         assert seen["privateuse1_runtime"] == WHOLE["privateuse1_runtime"]
+
+
+def test_more_buffers_over_the_budget_than_can_be_counted_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of many threads holds a buffer of its own until all have one, and the budget has room for few."""
+    monkeypatch.setenv("KINETO_SPYRE_BUFFER_MB", "1")
+    count = 40
+    everybody = threading.Barrier(count + 1)
+    x = torch.ones(8, 8, device="spyre")
+
+    def work() -> None:
+        torch.relu(x)
+        everybody.wait()  # each has written
+        everybody.wait()  # and ends after the session, so that none takes over another's buffer
+
+    with emulator.faults(buffer_per_thread=True):
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]):
+            threads = [threading.Thread(target=work) for _ in range(count)]
+            for thread in threads:
+                thread.start()
+            everybody.wait()
+            torch.spyre.synchronize()
+        everybody.wait()
+        for thread in threads:
+            thread.join()
+    assert not last().complete
+    said = next(d for d in last().diagnostics if d.code == "buffers_uncounted")
+    assert "because too many buffers beyond the budget were in use at a time" in said.sentence

@@ -84,6 +84,9 @@ ASKED = {
     "buffer_limit": ["buffer_limit=2", "buffer_limit=5"],
     "buffer_per_thread": ["buffer_per_thread=1"],
     "null_thread_ids": ["null_thread_ids=1"],
+    "other_namespace": ["other_namespace=1"],
+    "other_process": ["other_process=1"],
+    "wrong_thread_ids": ["wrong_thread_ids=1"],
     "api_field_order": ["api_field_order=1"],
     "attributes": ["attributes=1"],
     "short_compute": ["short_compute=1"],
@@ -91,7 +94,7 @@ ASKED = {
     "dmi_dmo": ["dmi_dmo=1"],
     "prepare": ["prepare=1"],
 }
-COSTLY = {"null_thread_ids", "api_field_order", "buffer_limit"}
+COSTLY = {"null_thread_ids", "other_namespace", "other_process", "wrong_thread_ids", "api_field_order", "buffer_limit"}
 EACH = [asked for each in ASKED.values() for asked in each]
 
 

@@ -239,7 +239,7 @@ def test_the_device_fails(faults: dict[str, Any], says: str, kernels: Any, x: to
 # emulator/test_faults_other_releases.py
 OTHER_RELEASES = (
     "discard_at_disable flush_when_disabled rotate_at_flush end_code buffer_limit buffer_per_thread null_thread_ids "
-    "api_field_order attributes short_compute collectives dmi_dmo"
+    "other_namespace other_process wrong_thread_ids api_field_order attributes short_compute collectives dmi_dmo"
 ).split()
 
 

@@ -6,7 +6,10 @@ import threading
 
 import pytest
 import torch
+from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
+
+import kineto_spyre
 
 ACTIVITIES = [ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]
 NS = 3000
@@ -180,3 +183,26 @@ def test_a_range_around_backward_owns_the_work_of_backwards_thread(export, steps
         last = max(k["ts"] + k["dur"] for k in inside)
         assert any(abs(s["ts"] - first) < 0.01 and abs(s["ts"] + s["dur"] - last) < 0.01 for s in spans)
         assert len(inside) >= 3
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_the_range_around_backward_has_its_device_time_in_events_and_key_averages(steps):
+    x = torch.ones(8, 8, device="spyre", requires_grad=True)
+    with kineto_spyre.profile_spyre() as prof:
+        for _ in range(steps):
+            with record_function("step"):
+                y = (x @ x).relu()
+                gradient = torch.ones_like(y)
+                with record_function("bwd"):
+                    y.backward(gradient)
+    device = [e for e in prof.events() if e.device_type == DeviceType.PrivateUse1 and not e.is_user_annotation]
+    total = sum(e.device_time_total for e in device)
+    rows = {e.key: e for e in prof.key_averages() if e.device_type == DeviceType.CPU and e.key in ("step", "bwd")}
+    assert rows["step"].device_time_total == pytest.approx(total)
+    ops = [e for e in prof.events() if e.name in ("aten::mm", "aten::relu", "aten::ones_like")]
+    caller = next(e.thread for e in prof.events() if e.name == "bwd" and e.device_type == DeviceType.CPU)
+    before = sum(e.device_time_total for e in ops if e.thread == caller)
+    assert 0 < rows["bwd"].device_time_total == pytest.approx(total - before)
+    assert rows["bwd"].self_device_time_total == pytest.approx(0, abs=1e-6)
+    again = {e.key: e for e in prof.key_averages() if e.device_type == DeviceType.CPU}
+    assert again["bwd"].device_time_total == rows["bwd"].device_time_total

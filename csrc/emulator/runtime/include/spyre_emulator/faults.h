@@ -39,6 +39,9 @@
 //   buffer_limit=N               at most N buffers from one flush to the next; what finds none is dropped and counted
 //   buffer_per_thread=1          each thread has buffers of its own: they come back in no order
 //   null_thread_ids=1            thread_id of host calls is 0
+//   other_namespace=1            process and thread ids are those of another pid namespace
+//   other_process=1              host calls name another process, which is there (number 1), and threads of it
+//   wrong_thread_ids=1           thread_id of host calls is a number that no thread here has
 //   api_field_order=1            records of host calls have their fields in another order, and the same size
 //   attributes=1                 records of host calls are 256 bytes longer: a text follows
 //   short_compute=1              compute records without the cycle stamps: the same as size=-40
@@ -135,7 +138,8 @@ struct Faults {
   FlushWhenDisabled flush_when_disabled = FlushWhenDisabled::kWorks;
   int32_t end_code = 0;       // 0: the usual one
   uint64_t buffer_limit = 0;  // 0: none
-  bool null_thread_ids = false, api_field_order = false, attributes = false;
+  bool null_thread_ids = false, other_namespace = false, other_process = false, wrong_thread_ids = false,
+       api_field_order = false, attributes = false;
   bool prepare = false, dmi_dmo = false, collectives = false;
   const Faults* before = nullptr;  // those that were in force earlier
 };
