@@ -1,4 +1,4 @@
-"""`kineto-spyre analyze`: the report of a trace, with what IBM's acelyzer says of it."""
+"""`kineto-spyre analyze`: the report of a trace, with what IBM's acelyzer says of it, and HTA if asked."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import sys
 SUMMARY = "report on a trace, with what IBM's acelyzer finds in it"
 DESCRIPTION = (
     "Runs acelyzer (pip install 'kineto-spyre[analyze]') on a trace with the options that a Spyre's trace needs, and "
-    "adds what it found to the report. A failure of acelyzer is shown as its own; the report is "
-    "complete without it. Exit "
-    "code: 0 acelyzer's verification passed, 1 it did not, acelyzer failed or is missing, or the trace holds no device "
-    "work, 2 the file can't be read as a trace."
+    "adds what it found to the report; with --hta, what HolisticTraceAnalysis found, too. A failure of theirs is shown "
+    "as theirs; the report is complete without it. Exit "
+    "code: 0 acelyzer's verification passed, 1 it did not, one of them failed or is missing, or the trace holds no "
+    "device work, 2 the file can't be read as a trace."
 )
 
 
@@ -24,12 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     parser.add_argument("--top", type=int, default=10, metavar="N", help="rows of each table (default: %(default)s)")
     parser.add_argument("--ideal-cycles", metavar="DIR", help="torch-spyre's folder with ideal_cycles.json files")
+    parser.add_argument("--hta", metavar="PYTHON", help="run HTA, too, with the python of the environment that has it")
     parser.add_argument("--keep", metavar="DIR", help="keep what acelyzer writes in this folder")
     parser.add_argument("--acelyzer", metavar="PATH", help="the program (default: this environment's, else the PATH's)")
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..report import NoDeviceWork, Unreadable, make
+    from ..report import NoDeviceWork, Unreadable, hta, make
     from ..report.acelyzer import analyze
     from ..traces.json_text import shown
 
@@ -53,6 +54,8 @@ def run(options: argparse.Namespace) -> int:
     except OSError as error:
         return fail(f"{options.keep or named} can't be used ({error.strerror or error}); choose another.", 1)
     report.facts["acelyzer"] = found
+    if options.hta:
+        report.facts["hta"] = hta.analyze(options.trace, options.hta)
     if options.html:
         try:
             report.html(options.html, force=options.force)
@@ -65,6 +68,7 @@ def run(options: argparse.Namespace) -> int:
         from ..report.terminal import show
 
         show(report.sections(max(1, options.top)))
-    if found["problem"]:
-        return fail(found["problem"], 1)
+    for one in (found, report.facts.get("hta", {})):
+        if one.get("problem"):
+            return fail(one["problem"], 1)
     return 0 if found["result"] == "PASS" else 1

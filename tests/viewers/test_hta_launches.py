@@ -77,3 +77,15 @@ def test_by_tracelens_rule_each_piece_of_work_has_its_cuda_runtime_call(renamed,
     assert {event["args"]["correlation"] for event in trace.work} <= set(calls)
     assert len(calls) == len(set(calls))
     assert not [event for event in events if str(event.get("cat")).startswith("privateuse1")]
+
+
+def test_the_report_of_analyze_holds_what_hta_found(trace_path, readers, trace):
+    command = [sys.executable, "-P", "-m", "kineto_spyre", "analyze", str(trace_path), "--json"]
+    command += ["--acelyzer", str(readers.parent / "acelyzer"), "--hta", str(readers)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)["hta"]
+    longest = max(trace.steps, key=lambda event: event["dur"])
+    assert found["problem"] is None and found["critical_path"]["step"] == longest["name"]
+    assert found["time"]["compute"] == pytest.approx(sum(event["dur"] for event in trace.kernels), rel=1e-3)
+    assert found["launches"]["count"] == len(trace.work)

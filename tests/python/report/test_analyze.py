@@ -121,3 +121,65 @@ def test_bad_input_is_one_sentence(trace, capsys, arguments, code, says):
     assert main(["analyze", *(str(trace) if one == "TRACE" else one for one in arguments)]) == code
     err = capsys.readouterr().err
     assert says in err and err.count("\n") == 1
+
+
+HTA = """
+import json, os, sys
+assert sys.argv[1] == "-c" and os.environ["HTA_DISABLE_NS_ROUNDING"] == "1"
+names = [event["name"] for event in json.load(open(sys.argv[3]))["traceEvents"]]
+assert "cudaLaunchKernel" in names
+json.dump({"version": "9.9", "problems": PROBLEMS, "time": {"idle": 4.0, "compute": 100.0, "non_compute": 0.0},
+           "idle": [{"stream": 1, "cause": "host_wait", "us": 4.0}],
+           "launches": {"count": 1, "delay": {"median": 1.5, "largest": 2.0}},
+           "critical_path": {"step": "ProfilerStep#3", "bound_by": {"cpu_bound": 0.75, "gpu_compute_bound": 0.25}}},
+          open(sys.argv[4], "w"))
+"""
+
+
+@pytest.fixture
+def passing(program, tmp_path):
+    """acelyzer passes in these tests, so that what is seen is HTA's."""
+    path = tmp_path / "passes"
+    path.write_text(f"#!{sys.executable}\n{GOOD.replace('RESULT', repr('PASS'))}")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_what_hta_found_is_in_the_report(trace, program, passing, capsys):
+    command = ["analyze", str(trace), "--acelyzer", passing, "--hta", program(HTA.replace("PROBLEMS", "[]"))]
+    assert main(command) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "HTA's critical path of ProfilerStep#3, the longest step: cpu bound 75%, gpu compute bound 25%." in said
+    assert "1 launch; from the call's end to the start of the work 1.5 us (median), 2 us at most." in said
+    assert "compute 100 us" in said and "stream 1 idle: host_wait 4 us" in said
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["hta"]
+    assert (found["problem"], found["version"], found["launches"]["count"]) == (None, "9.9", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("raise KeyError('stream')", "HTA ended with exit code 1; its last line was: KeyError: 'stream'"),
+        ("raise ModuleNotFoundError(\"No module named 'hta'\")", "HTA is not installed for"),
+        ("", "HTA wrote nothing that can be read."),
+        ("import sys; open(sys.argv[4], 'w').write('[]')", "HTA wrote nothing that can be read."),
+        (HTA.replace("PROBLEMS", "['HTA\\'s idle failed: KeyError: 0']"), "HTA's idle failed: KeyError: 0"),
+        (None, "HTA's Python (/nowhere/python) can't be started: No such file or directory."),
+    ],
+)
+def test_a_failure_of_hta_is_its_own_and_the_report_is_whole(trace, program, passing, capsys, text, says):
+    python = "/nowhere/python" if text is None else program(text)
+    assert main(["analyze", str(trace), "--acelyzer", passing, "--hta", python]) == 1
+    told = capsys.readouterr()
+    assert says in " ".join(told.out.split()) and "Verdict" in told.out and "acelyzer's verification: PASS." in told.out
+    assert says in told.err and told.err.count("\n") == 1 and "Traceback" not in told.err
+
+
+def test_a_trace_without_a_spyres_calls_is_not_given_to_hta(tmp_path, passing, capsys):
+    path = tmp_path / "trace.json"
+    path.write_bytes(as_bytes([launch(0, 1, 1) | {"cat": "cuda_runtime"}, kernel(10, 100, 1, 1)]))
+    assert main(["analyze", str(path), "--acelyzer", passing, "--hta", "/nowhere/python"]) == 1
+    assert "HTA was not started because the trace can't be given CUDA's names: The trace holds" in (
+        capsys.readouterr().err
+    )
