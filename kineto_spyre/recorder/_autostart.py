@@ -21,6 +21,7 @@ _OFTEN_S, _SELDOM_S = 0.02, 0.5
 _OFTEN_FOR = 500  # looks
 
 started: Any = None  # the Recorder, once it runs
+_ask: Any = None  # its dumps' ask, which takes no lock: a signal handler calls it
 
 
 def record_once_used(seconds: float) -> None:
@@ -39,13 +40,13 @@ def _handle(name: str) -> None:
     try:
         if number is None:
             raise SpyreProfilerError(f"{name!r} is no signal. Name one, such as USR2.")
-        OnSignal(number, lambda reason: started.dumps.ask(reason) if started is not None else None)
+        OnSignal(number, lambda reason: _ask(reason) if _ask is not None else None)
     except (SpyreProfilerError, OSError, ValueError) as error:
         _notices.warn(f"KINETO_SPYRE_RECORD_SIGNAL: {error}")
 
 
 def _wait(seconds: float) -> None:
-    global started
+    global started, _ask
     looks = 0
     while not _is_in_use():
         time.sleep(_OFTEN_S if looks < _OFTEN_FOR else _SELDOM_S)
@@ -54,6 +55,7 @@ def _wait(seconds: float) -> None:
         from ._recorder import record
 
         started = record(seconds, folder=_environment.text("KINETO_SPYRE_RECORD_FOLDER") or ".")
+        _ask = started.dumps.ask
         if port := _environment.count("KINETO_SPYRE_RECORD_PORT", default=0):
             _tell(started.folder, started.serve(port))
     except Exception as error:

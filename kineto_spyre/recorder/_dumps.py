@@ -9,6 +9,7 @@ from __future__ import annotations
 import faulthandler
 import pathlib
 import queue
+import re
 import tempfile
 import threading
 import time
@@ -22,7 +23,8 @@ from .._notices import SpyreProfilerError
 if TYPE_CHECKING:
     from ._recorder import Dump, Recorder
 
-PATTERNS = ("recording_*.json", "recording_*.pftrace", "recording_*.stacks.txt")
+# The names that the recorder gives: a program's own file that begins alike is not among them.
+OWN_NAME = re.compile(r"recording_\d+_\d{8}-\d{6}_[\w-]*(\.json|\.pftrace|\.stacks\.txt)")
 
 
 class RateLimited(SpyreProfilerError):
@@ -116,13 +118,14 @@ class Dumps:
     def _make_room(self, keep: str) -> None:
         """Deletes the oldest files until all are within the budget; the newest dump stays, however large."""
         files = []
-        for pattern in PATTERNS:
-            for path in self._recorder.folder.glob(pattern):
-                try:
-                    status = path.stat()
-                except OSError:
-                    continue  # another process deleted it
-                files.append((status.st_mtime_ns, status.st_size, path))
+        for path in self._recorder.folder.glob("recording_*"):
+            if not OWN_NAME.fullmatch(path.name):
+                continue
+            try:
+                status = path.stat()
+            except OSError:
+                continue  # another process deleted it
+            files.append((status.st_mtime_ns, status.st_size, path))
         total = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):
             if total <= self._disk_bytes:
@@ -138,7 +141,11 @@ class Dumps:
 
 
 def _stacks() -> str:
-    with tempfile.TemporaryFile() as file:
-        faulthandler.dump_traceback(file=file, all_threads=True)
-        file.seek(0)
-        return file.read().decode(errors="replace")
+    """Those of all Python threads, or why there are none: the program whose error this is goes on in any case."""
+    try:
+        with tempfile.TemporaryFile() as file:
+            faulthandler.dump_traceback(file=file, all_threads=True)
+            file.seek(0)
+            return file.read().decode(errors="replace")
+    except OSError as error:
+        return f"The stacks could not be written to a temporary file ({error}).\n"

@@ -95,8 +95,9 @@ class OnSignal:
 
     def close(self) -> None:
         """Puts back what was there before, if the handler is still ours."""
+        before = signal.SIG_DFL if self._before is None else self._before  # None: a handler that Python did not set
         if threading.current_thread() is threading.main_thread() and signal.getsignal(self._number) == self._handle:
-            signal.signal(self._number, self._before)
+            signal.signal(self._number, before)
 
 
 class Watchdog:

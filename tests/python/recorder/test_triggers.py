@@ -197,7 +197,9 @@ def test_a_watchdog_dumps_once_with_the_stacks_of_all_threads(make_recorder, wor
 
 def test_the_oldest_dumps_make_room_for_the_newest(make_recorder, work, tmp_path):
     recorder = make_recorder(disk_mib=1)
-    (tmp_path / "another.json").write_text("x" * 2**20)  # no dump: it stays
+    others = [tmp_path / name for name in ("another.json", "recording_of_mine.json")]
+    for other in others:
+        other.write_text("x" * 2**20)  # no dump: it stays, and counts for nothing
     work()
     paths = []
     for number in range(4):
@@ -208,7 +210,7 @@ def test_the_oldest_dumps_make_room_for_the_newest(make_recorder, work, tmp_path
         os.utime(paths[-1], ns=(number, number))
     assert [path.exists() for path in paths] == [False, True, True, True]
     assert recorder.status().files_deleted == 1
-    assert (tmp_path / "another.json").exists()
+    assert all(other.exists() for other in others)
 
 
 def test_a_dump_that_can_not_be_written_is_told_once_and_counted(make_recorder, work, tmp_path):
@@ -223,6 +225,16 @@ def test_a_dump_that_can_not_be_written_is_told_once_and_counted(make_recorder, 
     assert recorder.status().dumps_failed == 3
     recorder.folder = tmp_path
     assert recorder.dumps.ask("x").result(60).complete
+
+
+def test_where_no_stacks_can_be_written_the_programs_own_error_goes_on(make_recorder, work, tmp_path, monkeypatch):
+    recorder = make_recorder()
+    work()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(KeyError, match="gone"), recorder.watch():
+        raise KeyError("gone")
+    assert written(recorder, 1).dumps == 1
+    assert "could not be written" in stacks_in(tmp_path)[0].read_text()
 
 
 def test_a_call_is_never_too_soon(make_recorder, work):
