@@ -134,12 +134,14 @@ def trouble(path: str) -> str | None:
 
 def _machine_and_exports(path: str) -> tuple[tuple[int, bool, str], frozenset[str]]:
     """What an ELF file is for (word size, byte order, processor), and which of FUNCTIONS it defines."""
-    from elftools.elf.elffile import ELFFile  # only where a library is judged: 20 ms
+    from elftools.elf.dynamic import DynamicSegment  # only where a library is judged: 20 ms
+    from elftools.elf.elffile import ELFFile
 
     wanted = {*FUNCTIONS, *FUNCTIONS.values()}
     with open(path, "rb") as file:
         elf = ELFFile(file)
-        symbols = (s for segment in elf.iter_segments("PT_DYNAMIC") for s in segment.iter_symbols())
+        segments = (segment for segment in elf.iter_segments() if isinstance(segment, DynamicSegment))
+        symbols = (s for segment in segments for s in segment.iter_symbols())
         defined = frozenset(s.name for s in symbols if s.name in wanted and s["st_shndx"] != "SHN_UNDEF")
         return (elf.elfclass, elf.little_endian, elf["e_machine"]), defined
 
