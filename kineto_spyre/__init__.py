@@ -21,6 +21,7 @@ from .profiler import Session, Status, enable, is_available, last_session, profi
 
 if TYPE_CHECKING:
     from . import emulator, memory, recorder, report
+    from .marks import instrument
     from .recorder import record
     from .report import show
 
@@ -31,6 +32,7 @@ __all__ = [
     "Status",
     "emulator",
     "enable",
+    "instrument",
     "is_available",
     "last_session",
     "memory",
@@ -50,6 +52,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(".recorder", __name__).record
     if name == "show":  # a report, in a notebook or in the terminal
         return importlib.import_module(".report", __name__).show
+    if name == "instrument":  # marks ops of compiled programs
+        return importlib.import_module(".marks", __name__).instrument
     if name == "__version__":  # pyproject.toml's
         from importlib.metadata import version
 

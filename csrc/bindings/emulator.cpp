@@ -14,6 +14,7 @@
 #include "spyre_emulator/runtime.h"
 
 namespace py = pybind11;
+namespace model = kineto_spyre::emulator::model;
 
 namespace {
 
@@ -113,10 +114,10 @@ std::string describe_model() {
       text += line;
     }
   };
-  add(kineto_spyre::emulator::model::kNumbers);
-  add(kineto_spyre::emulator::model::kPowerNumbers);
+  add(model::kNumbers);
+  add(model::kPowerNumbers);
   text += "\nSources\n";
-  for (const auto& source : kineto_spyre::emulator::model::kSources) text += std::string("  ") + source + "\n";
+  for (const auto& source : model::kSources) text += std::string("  ") + source + "\n";
   return text;
 }
 
@@ -167,6 +168,20 @@ void define_machine(py::module_& module) {
       "set_faults", [](const std::string& specification) { check(spyreSetFaults(specification.c_str())); },
       py::arg("specification"));
   module.def("describe_model", describe_model);
+  module.def("cores_for", &model::cores_for, py::arg("bytes_written"));
+  module.def(
+      "parts",
+      [](double flops, uint64_t read, uint64_t written, int dtype, int cores) {
+        const auto type = static_cast<spyreDtype_t>(dtype);
+        const auto [in, execute, out] = model::parts_of(flops, read, written, type, cores);
+        return py::make_tuple(in, execute, out,
+                              model::kernel_work_joules(flops, static_cast<double>(read + written), type));
+      },
+      py::arg("flops"), py::arg("bytes_read"), py::arg("bytes_written"), py::arg("dtype"), py::arg("cores"));
+  module.attr("KERNEL_OVERHEAD_NS") = model::kKernelOverheadNs;
+  module.attr("KERNEL_WATTS") = model::kKernelWatts;
+  module.attr("STICK_BYTES") = model::kStickBytes;
+  module.attr("CORES") = model::kCores;
 }
 
 void define_memory(py::module_& module) {

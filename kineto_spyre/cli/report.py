@@ -51,6 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="C",
         help="name the steps in which a card was this hot (default: %(default)s, which is assumed)",
     )
+    parser.add_argument(
+        "--kernel",
+        metavar="NAME",
+        help="show only what marked ops took (kineto_spyre.instrument) within kernels whose name holds NAME",
+    )
     parser.add_argument("--top", type=int, default=10, metavar="N", help="rows of each table (default: %(default)s)")
     ranks = parser.add_argument_group("many ranks")
     ranks.add_argument("--rank", type=int, metavar="N", help="show this rank against the rest, too")
@@ -146,7 +151,13 @@ def _show(report: Shown, options: argparse.Namespace) -> int:
         json.dump(report.facts, sys.stdout, indent=2)
         print()
     elif not options.html:
+        from ..report import Report
         from ..report.terminal import show
 
-        show(report.sections(max(1, options.top)))
+        if options.kernel is None:
+            show(report.sections(max(1, options.top)))
+        elif isinstance(report, Report):
+            show(report.within(options.kernel))
+        else:
+            return _fail("--kernel is for one trace; name one.", 2)
     return 0

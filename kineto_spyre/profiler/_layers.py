@@ -35,6 +35,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "compile": ("kineto_spyre.compiler._layer",),
     "telemetry": ("kineto_spyre.telemetry._layer",),
+    "phases": ("kineto_spyre.phases._layer",),
 }
 
 

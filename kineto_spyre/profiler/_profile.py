@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import os
 import shutil
 import tempfile
@@ -127,6 +128,17 @@ class profile(torch.profiler.profile):  # torch's name for it
         self._exported: str | None = None  # the first file that this recording was written to
         self._torch_adds_metadata = False
         self._with_backward: Any = None  # the function events that add_backward() has seen
+
+    def print_report(self, kernel: str | None = None) -> None:
+        """Prints why each step took as long as it did (`kineto_spyre.report`), when the profile has stopped.
+
+        Args:
+            kernel: only what marked ops took (kineto_spyre.instrument) within kernels whose name holds this.
+        """
+        report = importlib.import_module("kineto_spyre.report").make(self)
+        importlib.import_module("kineto_spyre.report.terminal").show(
+            report.sections() if kernel is None else report.within(kernel)
+        )
 
     def start(self) -> None:
         """Starts the profile.

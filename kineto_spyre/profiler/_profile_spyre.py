@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +104,7 @@ def profile_spyre(  # Over 60 lines because it names each parameter of profile t
             "execution_trace_observer": execution_trace_observer, "acc_events": acc_events, **asked, **kwargs,
         }  # fmt: skip
         return _exported(export, export_mib, [name for name, value in others.items() if value])
+    asked["phases"] = "kineto_spyre.marks" in sys.modules  # instrument() was called, or a marked program was loaded
     return profile(
         activities=(ProfilerActivity.CPU, ProfilerActivity.PrivateUse1) if activities is None else activities,
         schedule=schedule,

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeGuard
 
 from kineto_spyre.provenance import load
-from kineto_spyre.report import changes, changes_shown, notebook, plots, terminal
+from kineto_spyre.report import changes, changes_shown, notebook, phases, plots, terminal
 from kineto_spyre.report.energy import CELSIUS_LIMIT
 from kineto_spyre.report.facts import NoDeviceWork, facts
 from kineto_spyre.report.ideal import IdealError, ideal_cycles
@@ -60,6 +60,10 @@ class Report(Shown):
 
     def sections(self, top: int = 10) -> Iterator[Section]:
         return terminal.sections(self.facts, top)
+
+    def within(self, kernel: str) -> Iterator[Section]:
+        """What marked ops took (kineto_spyre.instrument) within kernels whose name holds `kernel`."""
+        return phases.within(self.facts, kernel)
 
     def plots(self) -> list[Plot]:
         return plots.of_trace(self.facts)

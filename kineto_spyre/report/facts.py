@@ -17,6 +17,7 @@ from kineto_spyre.report.kernels import by_shape, copies, kernels, ops
 from kineto_spyre.report.layers import by_category, compilation, scratchpad
 from kineto_spyre.report.memory import memory
 from kineto_spyre.report.origins import origins
+from kineto_spyre.report.phases import phases
 from kineto_spyre.report.steps import outliers, steps
 from kineto_spyre.report.utilization import utilization
 from kineto_spyre.report.work import KINDS, Array, Work, understood
@@ -73,6 +74,7 @@ def facts(
         "scratchpad": scratchpad(trace),
         "compile": compilation(trace),
         "origins": origins(trace, known),
+        "phases": phases(trace),
         "bandwidth": bandwidth(trace),
         "energy": energy(work, celsius),
     }

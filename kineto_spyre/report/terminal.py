@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from kineto_spyre.report import acelyzer, bandwidth, energy, hta, layers, origins, utilization
+from kineto_spyre.report import acelyzer, bandwidth, energy, hta, layers, origins, phases, utilization
 from kineto_spyre.report.section import Section
 from kineto_spyre.report.verdict import duration, size
 
@@ -51,6 +51,7 @@ def sections(facts: dict[str, Any], top: int = 10) -> Iterator[Section]:
         yield _memory(one, top)
     yield from bandwidth.sections(facts, top)
     yield from origins.sections(facts, top)
+    yield from phases.sections(facts, top)
     yield from layers.sections(facts, top)
     yield from energy.sections(facts, top)
     yield from acelyzer.sections(facts, top)

@@ -8,6 +8,8 @@ Importing this imports Inductor, so nothing does before Inductor itself asks the
     identity.py     the kernel's name with its provenance key, and what it was made of
     wrapper.py      the generated program calls `launch` of launching.py in place of the C++ function
     launching.py    at run time: the C++ function, then its place on the timeline. Imports no Inductor.
+    card_marks.py   marks of chosen ops (kineto_spyre.marks), and by_op.py, the figures of each op of a kernel
+    phases.py       at run time: how a kernel's time divides over its ops. Imports no Inductor.
     provenance.py   spyre_provenance.json
     like_the_cpu.py where Inductor decides by the name of the device, "spyre" is decided as "cpu"
 
@@ -22,7 +24,9 @@ from typing import Any, NoReturn
 from torch._inductor.codegen.common import register_device_op_overrides
 from torch._inductor.codegen.cpu_device_op_overrides import CpuDeviceOpOverrides
 
+from ...marks import register_emitter
 from . import like_the_cpu
+from .card_marks import CardEmitter
 from .scheduling import Scheduling
 from .wrapper import PythonWrapperCodegen
 
@@ -45,4 +49,5 @@ class _OnlyPython:
 CppWrapperCodegen = WrapperFxCodegen = _OnlyPython
 
 register_device_op_overrides("spyre", CpuDeviceOpOverrides())
+register_emitter("spyre", CardEmitter())
 like_the_cpu.adapt()

@@ -7,14 +7,15 @@ of the device. Errors: what the function raises, and what a launch raises (a los
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch.autograd.profiler as profiler
 from torch._C._profiler import _RecordFunctionFast
 
 from ... import _device
-from . import provenance
+from ...marks import running
+from . import phases, provenance
 
 
 class Kernel:
@@ -25,12 +26,22 @@ class Kernel:
         label: its name in the generated program, and of the op in a trace.
         dtype: what it computes in, a number of the runtime's (kineto_spyre.emulator._machine.DTYPES).
         origins: what it was made of, see `identity.origins_of`.
+        ops, marked: of a marked kernel, see `phases.of`.
     """
 
-    __slots__ = ("_dtype", "_label", "_name")
+    __slots__ = ("_dtype", "_label", "_marked", "_name", "_ops")
 
-    def __init__(self, name: str, label: str, dtype: int, origins: list[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        label: str,
+        dtype: int,
+        origins: list[dict[str, Any]],
+        ops: Sequence[str] = (),
+        marked: Mapping[int, dict[str, Any]] | None = None,
+    ) -> None:
         self._name, self._label, self._dtype = name, label, dtype
+        self._ops, self._marked = ops, marked or {}
         provenance.add(name, label, origins)
 
     def __call__(
@@ -41,13 +52,18 @@ class Kernel:
         flops: float,
         read: int,
         written: int,
+        each: Sequence[phases.Figures] = (),
     ) -> None:
         """Runs the function and launches the kernel; a kernel that writes nothing is not launched, as in eager mode."""
+        began = running.begin() if each else 0
         if profiler._is_profiler_enabled:
             with _RecordFunctionFast(self._label):
                 self._run(function, arguments, device, flops, read, written)
         else:
             self._run(function, arguments, device, flops, read, written)
+        if began:
+            found = phases.of(self._ops, self._marked, (flops, read, written), each, self._dtype)
+            running.end(began, False, found)
 
     def _run(
         self,

@@ -30,7 +30,8 @@ class _Launches(_Stock):  # type: ignore[misc]
         """The global of the generated program that holds the kernel; one for each pair of name and origins."""
         root = self._root()
         made: dict[str, str] = root.__dict__.setdefault("_spyre_kernels", {})
-        value = f"_SpyreKernel({launch.name!r}, {kernel_name!r}, {launch.cost.dtype}, {launch.origins!r})"
+        marked = f", {[one.op for one in launch.ops]!r}, {launch.marked!r}" if launch.ops else ""
+        value = f"_SpyreKernel({launch.name!r}, {kernel_name!r}, {launch.cost.dtype}, {launch.origins!r}{marked})"
         if not made:
             root.header.writeline(f"from {_MODULE} import Kernel as _SpyreKernel")
         if value not in made:
@@ -51,7 +52,12 @@ class _Launches(_Stock):  # type: ignore[misc]
         figures = ", ".join(
             self.codegen_python_sizevar(one) for one in (launch.cost.flops, launch.cost.read, launch.cost.written)
         )
+        if launch.ops:
+            figures += f", ({''.join(self._figures(one) for one in launch.ops)})"
         self.writeline(f"{variable}({kernel_name}, ({arguments}), {launch.device.index}, {figures})")
+
+    def _figures(self, op: Any) -> str:
+        return "(" + ", ".join(self.codegen_python_sizevar(one) for one in (op.flops, op.read, op.written)) + "), "
 
     def make_allocation(self, name: str, device: torch.device, *args: Any, **kwargs: Any) -> str:
         made: str = super().make_allocation(name, device, *args, **kwargs)

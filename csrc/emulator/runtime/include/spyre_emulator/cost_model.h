@@ -128,12 +128,20 @@ constexpr int cores_for(uint64_t bytes_written) {
   return static_cast<int>(std::clamp<uint64_t>((bytes_written + kStickBytes - 1) / kStickBytes, 1, kCores));
 }
 
+// What parts of a kernel's work take by themselves, in seconds: reading its input, its arithmetic, writing its output.
+struct Parts {
+  double in = 0, execute = 0, out = 0;
+};
+
+inline Parts parts_of(double flops, uint64_t bytes_read, uint64_t bytes_written, spyreDtype_t dtype, int cores) {
+  const double bandwidth = std::min(kMemoryBytesPerSecond, cores * kRingBytesPerSecondPerCore);
+  return {static_cast<double>(bytes_read) / bandwidth, flops / (peak(dtype) * cores / kCores),
+          static_cast<double>(bytes_written) / bandwidth};
+}
+
 inline Cost kernel_cost(double flops, uint64_t bytes_read, uint64_t bytes_written, spyreDtype_t dtype) {
   const int cores = cores_for(bytes_written);
-  const double bandwidth = std::min(kMemoryBytesPerSecond, cores * kRingBytesPerSecondPerCore);
-  const double execute = flops / (peak(dtype) * cores / kCores);
-  const double in = static_cast<double>(bytes_read) / bandwidth;
-  const double out = static_cast<double>(bytes_written) / bandwidth;
+  const auto [in, execute, out] = parts_of(flops, bytes_read, bytes_written, dtype, cores);
   const double room = kScratchpadShare * static_cast<double>(kScratchpadBytesPerCore) * cores;
   const double touched = static_cast<double>(bytes_read) + static_cast<double>(bytes_written);
   const double tiles = std::max(1.0, touched / room);
