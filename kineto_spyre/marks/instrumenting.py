@@ -10,7 +10,7 @@ from .. import _notices
 if TYPE_CHECKING:
     from .marking import MarkPass
 
-METRICS = ("time", "dma", "utilisation", "scratchpad", "stalls", "energy")
+METRICS = ("time", "dma", "utilization", "scratchpad", "stalls", "energy")
 _OPTION = "_post_fusion_custom_pass"  # Inductor's own, for passes over scheduler nodes
 
 
@@ -67,7 +67,8 @@ def instrument(ops: Iterable[str], metrics: Iterable[str] = METRICS) -> Instrume
     """
     if isinstance(ops, str) or isinstance(metrics, str):
         raise ValueError("ops and metrics are lists of names, such as ops=['aten.mm']")
-    chosen, measured = frozenset(ops), frozenset(metrics)
+    chosen = frozenset(ops)
+    measured = frozenset("utilization" if one == "utilisation" else one for one in metrics)
     if not chosen:
         raise ValueError("ops is empty, so there is nothing to mark. Name some, such as ops=['aten.mm'].")
     if unknown := sorted(measured.difference(METRICS)):

@@ -1,4 +1,5 @@
-"""What marked ops took within their kernels (kineto_spyre.instrument): the track "kernel phases" of a trace.
+"""What happens within kernels: the track "kernel phases" of a trace.
 
-_layer.py   puts the track into a trace
+_layer.py         what marked ops took of their kernels (kineto_spyre.instrument)
+_stamps_layer.py  what the card's cycle stamps tell of each kernel: data in, prepare, compute, data out
 """

@@ -25,7 +25,7 @@ from kineto_spyre.traces import Trace
 Array = npt.NDArray[Any]
 
 CAT = "kernel_phase"
-TRACK = "kernel phases"
+_TRACK = "kernel phases"
 _FIRST_TRACK = 1_600_000_000  # no thread of Linux and no stream has such a number
 
 
@@ -45,27 +45,35 @@ class PhasesLayer:
         if not self._notes:
             return Additions()
         events: list[dict[str, Any]] = []
-        tracks: dict[tuple[int, int], None] = {}
         missing = 0
         launched = _Launched(columns(trace), trace.base_ns) if any(not one.on_host for one in self._notes) else None
         for note in self._notes:
             if launched is None or note.on_host:
-                places = [(os.getpid(), note.thread, "", note.begin_ns, note.end_ns)]
+                places = [(f"thread {note.thread}", "", note.begin_ns, note.end_ns)]
             else:
                 places = launched.by(note)
                 missing += not places
-            for pid, thread, kernel, begin, end in places:
-                tracks[pid, thread] = None
-                events += _slices(note.phases, kernel, {"pid": pid, "tid": _FIRST_TRACK + thread}, begin, end)
-        named = [
-            {"ph": "M", "name": "thread_name", "pid": pid, "tid": _FIRST_TRACK + thread, "args": {"name": TRACK}}
-            for pid, thread in tracks
-        ]
-        about = {"phases": len(events), "kernels_missing": missing, "kernels": _about(events)}
-        return Additions([*named, *events], about)
+            for place, kernel, begin, end in places:
+                events += _slices(note.phases, kernel, place, begin, end)
+        about = {"phases": len(events), "kernels_missing": missing, "kernels": sums(events)}
+        return Additions([*on_tracks(_TRACK, _FIRST_TRACK, events)], about)
 
 
-def _about(events: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def on_tracks(title: str, first: int, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events, each on a track for its "place", which is taken out, and what names these tracks.
+
+    They are tracks of this process: readers take what is on a device's for the device's work.
+    """
+    tracks: dict[str, int] = {}
+    for event in events:
+        place = event.pop("place")
+        event |= {"pid": os.getpid(), "tid": tracks.setdefault(place, first + len(tracks))}
+    named = {"ph": "M", "name": "thread_name", "pid": os.getpid()}
+    names = [{**named, "tid": tid, "args": {"name": f"{title} ({place})"}} for place, tid in tracks.items()]
+    return [*names, *events]
+
+
+def sums(events: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """By kernel ("" on the host) and op what its phases amount to, so that a report needs none of these events."""
     kernels: dict[str, dict[str, Any]] = {}
     for event in events:
@@ -78,17 +86,15 @@ def _about(events: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         for key in ("read bytes", "written bytes", "stick-alignment waste", "energy"):
             if key in args:
                 whole[key] = whole.get(key, 0) + args[key]
-        if "utilisation" in args:
-            whole["utilised_ns"] = whole.get("utilised_ns", 0) + args["utilisation"] * lasted
+        if "utilization" in args:
+            whole["utilised_ns"] = whole.get("utilised_ns", 0) + args["utilization"] * lasted
         if args.get("stalled"):
             stalls = whole["stalls"]
             stalls[args["stall"]] = stalls.get(args["stall"], 0) + args["stalled"] * lasted
     return kernels
 
 
-def _slices(
-    phases: Sequence[running.Phase], kernel: str, place: dict[str, int], begin: int, end: int
-) -> list[dict[str, Any]]:
+def _slices(phases: Sequence[running.Phase], kernel: str, place: str, begin: int, end: int) -> list[dict[str, Any]]:
     """The phases of one kernel. Ends and begins are rounded alike, so that neighbours touch and don't overlap."""
     made = []
     for phase in phases:
@@ -99,7 +105,7 @@ def _slices(
                 "ph": "X",
                 "cat": CAT,
                 "name": phase.name,
-                **place,
+                "place": place,
                 "time_ns": first,
                 "duration_ns": last - first,
                 "args": args,
@@ -123,8 +129,8 @@ class _Launched:
         self._kernel = dict(zip(correlation[kernels].tolist(), kernels.tolist()))
         self._base_ns = base_ns
 
-    def by(self, note: running.Note) -> list[tuple[int, int, str, int, int]]:
-        """Of each kernel that was launched in the note's time by its thread: device, stream, name, begin and end."""
+    def by(self, note: running.Note) -> list[tuple[str, str, int, int]]:
+        """Of each kernel that was launched in the note's time by its thread: where it ran, name, begin and end."""
         trace, slices = self._trace, self._trace.slices
         first, last = np.searchsorted(self._starts, [note.begin_ns, note.end_ns + 1])
         found = []
@@ -136,7 +142,9 @@ class _Launched:
                 device, stream = trace.tracks[slices["track"][kernel]]
                 begin = int(slices["start"][kernel]) + self._base_ns
                 name = trace.names[slices["name"][kernel]]
-                found.append((int(device), int(stream), name, begin, begin + int(slices["duration"][kernel])))
+                found.append(
+                    (f"device {device}, stream {stream}", name, begin, begin + int(slices["duration"][kernel]))
+                )
         return found
 
 

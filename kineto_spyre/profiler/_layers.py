@@ -35,8 +35,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "compile": ("kineto_spyre.compiler._layer",),
     "telemetry": ("kineto_spyre.telemetry._layer",),
-    "phases": ("kineto_spyre.phases._layer",),
+    "phases": ("kineto_spyre.phases._stamps_layer",),
 }
+_BY_THEMSELVES = {"marks": ("kineto_spyre.phases._layer",)}  # on when a program has marks
 
 
 class Counter(NamedTuple):
@@ -89,7 +90,7 @@ def named(*names: str) -> list[Layer]:
     """New layers by name. One that can't be made says so in its diagnostics, and is otherwise left out."""
     made: list[Layer] = []
     for name in names:
-        for module in _MODULES[name]:
+        for module in (_MODULES | _BY_THEMSELVES)[name]:
             try:
                 made.append(importlib.import_module(module).layer())
             except Exception as error:  # its own dependency is missing, say

@@ -57,6 +57,7 @@ def profile_spyre(  # Over 60 lines because it names each parameter of profile t
     memory: bool = False,
     compile: bool = False,
     telemetry: bool = False,
+    phases: bool = False,
     export: str | os.PathLike[str] | None = None,
     export_mib: float = 256.0,
     **kwargs: Any,
@@ -76,6 +77,7 @@ def profile_spyre(  # Over 60 lines because it names each parameter of profile t
             sets profile_memory.
         compile: adds the phases of torch.compile, with recompiles and graph breaks.
         telemetry: adds counters of each card's power, temperature and traffic, read ten times a second.
+        phases: adds a track with the phases of each kernel (data in, prepare, compute, data out), of its cycle stamps.
         export: writes this file when the profile stops, in a small part of the time that export_chrome_trace takes,
             because no events are made for PyTorch: in Perfetto's format if it ends in .pftrace, else as JSON. There are
             ops, ranges and all of the device; no shapes, no stacks, no schedule, no layers.
@@ -95,7 +97,7 @@ def profile_spyre(  # Over 60 lines because it names each parameter of profile t
         enable()
     if status().factory == "other":
         _warn_of_foreign_plugin()
-    asked = {"memory": memory, "compile": compile, "telemetry": telemetry}
+    asked = {"memory": memory, "compile": compile, "telemetry": telemetry, "phases": phases}
     if export is not None:
         others = {
             "activities": activities, "schedule": schedule, "on_trace_ready": on_trace_ready,
@@ -104,7 +106,7 @@ def profile_spyre(  # Over 60 lines because it names each parameter of profile t
             "execution_trace_observer": execution_trace_observer, "acc_events": acc_events, **asked, **kwargs,
         }  # fmt: skip
         return _exported(export, export_mib, [name for name, value in others.items() if value])
-    asked["phases"] = "kineto_spyre.marks" in sys.modules  # instrument() was called, or a marked program was loaded
+    asked["marks"] = "kineto_spyre.marks" in sys.modules  # instrument() was called, or a marked program was loaded
     return profile(
         activities=(ProfilerActivity.CPU, ProfilerActivity.PrivateUse1) if activities is None else activities,
         schedule=schedule,

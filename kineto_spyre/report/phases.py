@@ -1,6 +1,7 @@
-"""Marked ops within their kernels (kineto_spyre.instrument). In: a Trace. Out: facts in ns and bytes, and sections.
+"""What happens within kernels: marked ops (kineto_spyre.instrument), or the phases that cycle stamps tell.
 
-The layer "phases" has left sums in the trace's metadata. A trace without marks has no facts and no section.
+In: a Trace, in whose metadata the layers "phases" and "stamps" have left sums. Out: facts in ns and bytes, and
+sections; none where the trace has neither.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kineto_spyre.report.verdict import duration, size
 from kineto_spyre.traces import Trace
 
 _HOST = "the CPU"
+_COLUMNS = ("op", "count", "time", "share", "DMA", "stick waste", "utilization", "stall", "energy", "source")
 
 
 def phases(trace: Trace) -> list[dict[str, Any]]:
@@ -34,9 +36,12 @@ def _longest(row: dict[str, Any]) -> int:
 
 def _said(trace: Trace) -> dict[str, dict[str, Any]]:
     layers = trace.metadata.get("kineto_spyre_layers")
-    about = layers.get("phases") if isinstance(layers, dict) else None
-    kernels = about.get("kernels") if isinstance(about, dict) else None
-    return kernels if isinstance(kernels, dict) else {}
+    found: dict[str, dict[str, Any]] = {}
+    for layer in ("stamps", "phases"):  # marks tell more than stamps
+        about = layers.get(layer) if isinstance(layers, dict) else None
+        kernels = about.get("kernels") if isinstance(about, dict) else None
+        found |= kernels if isinstance(kernels, dict) else {}
+    return found
 
 
 def _total(trace: Trace, kernel: str) -> int:
@@ -52,15 +57,10 @@ def sections(facts: dict[str, Any], top: int, kernel: str | None = None) -> Iter
     for one in [one for one in facts["phases"] if kernel is None or kernel in one["kernel"]][:top]:
         on_card = one["kernel"] != _HOST
         total = f"{duration(one['total'])} in all" + ("; shares are of that." if on_card else " between marks.")
-        columns = (
-            "op",
-            "count",
-            "time",
-            "share",
-            *(("DMA", "stick waste", "utilisation", "stall", "energy") * on_card),
-        )
-        rows = [_row(op, on_card) for op in one["ops"]]
-        yield Section(f"Within {one['kernel']}", [total], (*columns, "source"), rows)
+        rows = [_row(op) for op in one["ops"]]
+        shown = [i for i in range(len(_COLUMNS)) if i < 4 or any(row[i] for row in rows)]
+        columns = tuple(_COLUMNS[i] for i in shown)
+        yield Section(f"Within {one['kernel']}", [total], columns, [tuple(row[i] for i in shown) for row in rows])
 
 
 def within(facts: dict[str, Any], kernel: str) -> Iterator[Section]:
@@ -70,22 +70,24 @@ def within(facts: dict[str, Any], kernel: str) -> Iterator[Section]:
     if not found:
         sentence = (
             f"The trace has no marked op within a kernel whose name holds {kernel!r}. Mark ops with "
-            "kineto_spyre.instrument(ops=[...]) before the program is compiled."
+            "kineto_spyre.instrument() before the program is compiled, or profile with "
+            "profile_spyre(phases=True)."
         )
         yield Section("Marked ops", [sentence])
 
 
-def _row(op: dict[str, Any], on_card: bool) -> tuple[str, ...]:
+def _row(op: dict[str, Any]) -> tuple[str, ...]:
     lasted = op["duration_ns"]
-    row = [op["op"], f"{op['count']:,}", duration(lasted), f"{op['share']:.1%}"]
-    if on_card:
-        moved = op["read bytes"] + op["written bytes"] if "read bytes" in op else None
-        stalls = [f"{cause} ({duration(round(ns))})" for cause, ns in sorted(op["stalls"].items())]
-        row += [
-            "" if moved is None else size(moved),
-            "" if moved is None else size(op["stick-alignment waste"]),
-            f"{op['utilised_ns'] / lasted:.0%}" if op.get("utilised_ns") is not None and lasted else "",
-            ", ".join(stalls),
-            f"{op['energy']:.3g} J" if "energy" in op else "",
-        ]
-    return (*row, op["source"])
+    moved = op["read bytes"] + op["written bytes"] if "read bytes" in op else None
+    return (
+        op["op"],
+        f"{op['count']:,}",
+        duration(lasted),
+        f"{op['share']:.1%}",
+        "" if moved is None else size(moved),
+        "" if moved is None else size(op["stick-alignment waste"]),
+        f"{op['utilised_ns'] / lasted:.0%}" if "utilised_ns" in op and lasted else "",
+        ", ".join(f"{cause} ({duration(round(ns))})" for cause, ns in sorted(op["stalls"].items())),
+        f"{op['energy']:.3g} J" if "energy" in op else "",
+        op["source"],
+    )

@@ -14,7 +14,7 @@ Figures = tuple[float, int, int]  # operations, bytes read, bytes written
 
 _KEYS = {
     "dma": ("read bytes", "written bytes", "stick-alignment waste"),
-    "utilisation": ("utilisation",),
+    "utilization": ("utilization",),
     "stalls": ("stall", "stalled"),
     "scratchpad": ("scratchpad",),
     "energy": ("energy",),
@@ -70,7 +70,7 @@ def _args(cost: Any, seconds: float, cores: int) -> dict[str, Any]:
         "read bytes": read,
         "written bytes": written,
         "stick-alignment waste": -written % _emulator.STICK_BYTES,
-        "utilisation": execute / seconds * cores / _emulator.CORES if seconds else 0.0,
+        "utilization": execute / seconds * cores / _emulator.CORES if seconds else 0.0,
         "stall": stall,
         "stalled": (seconds - execute) / seconds if seconds else 0.0,
         "scratchpad": read + written,

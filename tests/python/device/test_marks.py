@@ -16,7 +16,7 @@ from torch._inductor import config
 from torch._inductor.utils import run_and_get_code
 
 import kineto_spyre
-from kineto_spyre import _emulator
+from kineto_spyre import _emulator, traces
 from kineto_spyre.cli import main
 from kineto_spyre.emulator.inductor import phases
 from kineto_spyre.marks import emitter, running
@@ -125,6 +125,7 @@ def test_the_report_has_a_table_of_the_ops_in_a_kernel(compiled, tmp_path, capsy
         (event,) = (e for e in events if e["name"] == op["op"])
         assert op["duration_ns"] == round(event["dur"] * 1000) and list(op["stalls"]) == [event["args"]["stall"]]
         assert op["share"] == op["duration_ns"] / fused["total"]
+    assert {one["rule"] for one in traces.check(path)["findings"] if one["severity"] == "fault"} <= {"track-overlap"}
     prof.print_report(kernel="relu")
     printed = capsys.readouterr().out
     assert main(["report", str(path), "--kernel", "relu"]) == 0
