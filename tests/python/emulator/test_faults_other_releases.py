@@ -156,7 +156,7 @@ def test_five_small_buffers_hold_what_they_can_and_the_rest_is_counted(
     calls_and_kernels = session.captured["kernel"] + session.captured["runtime"]
     assert calls_and_kernels + session.dropped >= 2 * launches  # and waits
     assert not session.complete and not check(path)["complete"]
-    assert f"{session.dropped:,} record" in next(d for d in session.diagnostics if d.code == "records_dropped").sentence
+    assert f"{session.dropped} records" in next(d for d in session.diagnostics if d.code == "records_dropped").sentence
 
 
 @torch.library.custom_op("kineto_spyre_test::meet", mutates_args=())
