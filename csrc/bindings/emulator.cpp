@@ -167,6 +167,9 @@ void define_machine(py::module_& module) {
   module.def(
       "set_faults", [](const std::string& specification) { check(spyreSetFaults(specification.c_str())); },
       py::arg("specification"));
+}
+
+void define_model(py::module_& module) {
   module.def("describe_model", describe_model);
   module.def("cores_for", &model::cores_for, py::arg("bytes_written"));
   module.def(
@@ -246,6 +249,7 @@ void define_work(py::module_& module) {
 PYBIND11_MODULE(_emulator, module) {
   module.doc() = "The emulated Spyre below PyTorch. kineto_spyre.emulator is what programs use.";
   define_machine(module);
+  define_model(module);
   define_memory(module);
   define_work(module);
   bind_power(module);

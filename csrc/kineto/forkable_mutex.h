@@ -14,7 +14,7 @@ namespace kineto_spyre::kineto {
 // For objects that are never destroyed: of static storage, or leaked on purpose.
 class ForkableMutex {
  public:
-  ForkableMutex() {
+  ForkableMutex() noexcept {
     static_assert(std::is_trivially_destructible_v<ForkableMutex>);
     [[maybe_unused]] static const int watching = pthread_atfork(nullptr, nullptr, renew_all);
     const std::lock_guard lock(list_mutex);

@@ -31,13 +31,15 @@ constexpr int64_t kSecond = 1'000'000'000;
 // A record comes after what it tells of: what is asked for is kept a little longer.
 constexpr int64_t kLonger = 2 * kSecond;
 
-const std::vector<WantedKind> kKinds = {{AIUPTI_ACTIVITY_KIND_RUNTIME, "runtime calls"},
-                                        {AIUPTI_ACTIVITY_KIND_DRIVER, "driver calls"},
-                                        {AIUPTI_ACTIVITY_KIND_CMPT, "kernels"},
-                                        {AIUPTI_ACTIVITY_KIND_MEMCPY, "copies"},
-                                        {AIUPTI_ACTIVITY_KIND_MEMCPY2, "copies between devices"},
-                                        {AIUPTI_ACTIVITY_KIND_MEMSET, "fills"},
-                                        {AIUPTI_ACTIVITY_KIND_MEMORY, "allocations"}};
+std::vector<WantedKind> wanted_kinds() {
+  return {{AIUPTI_ACTIVITY_KIND_RUNTIME, "runtime calls"},
+          {AIUPTI_ACTIVITY_KIND_DRIVER, "driver calls"},
+          {AIUPTI_ACTIVITY_KIND_CMPT, "kernels"},
+          {AIUPTI_ACTIVITY_KIND_MEMCPY, "copies"},
+          {AIUPTI_ACTIVITY_KIND_MEMCPY2, "copies between devices"},
+          {AIUPTI_ACTIVITY_KIND_MEMSET, "fills"},
+          {AIUPTI_ACTIVITY_KIND_MEMORY, "allocations"}};
+}
 
 // A file under another name until commit().
 class NewFile final : public writer::Sink {
@@ -167,7 +169,7 @@ std::string Recorder::start(double seconds, double mib) {
     capture::stop_ring();
     return diagnostics.json();
   }
-  control_->enable(kKinds, diagnostics);
+  control_->enable(wanted_kinds(), diagnostics);
   control_->open_window(diagnostics);
   op_names::record(true);
   seconds_ = seconds;
@@ -177,7 +179,7 @@ std::string Recorder::start(double seconds, double mib) {
 
 void Recorder::stop() {
   const std::lock_guard lock(mutex_);
-  if (!running()) return;
+  if (!running() || !control_) return;
   op_names::record(false);
   capture::op_ring::stop();
   capture::stop_lending();  // what a flush gives back is replaced by buffers of a session, if there is one
@@ -190,7 +192,7 @@ void Recorder::stop() {
 std::string Recorder::dump(const Request& request) {
   const std::lock_guard lock(mutex_);
   try {
-    if (!running()) throw std::runtime_error("The flight recorder is not running.");
+    if (!running() || !control_) throw std::runtime_error("The flight recorder is not running.");
     Making making;
     making.end = capture::unix_ns();
     control_->flush(settings_.flush_timeout_ms, making.diagnostics);

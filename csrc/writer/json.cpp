@@ -170,7 +170,7 @@ class Json {
     text_ += R"(},
 {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": )";
     time(document_.window_end - base_);
-    text_ += "}";
+    text_ += '}';
   }
 
   const Document& document_;
