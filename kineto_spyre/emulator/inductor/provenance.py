@@ -13,11 +13,11 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 import threading
 from typing import Any
 
 from ... import _notices
+from ..._files import new_file
 
 VARIABLE = "TORCH_SPYRE_PROVENANCE_PATH"
 _KEY = re.compile(r"_([a-z2-7]{16})#\d+$")
@@ -90,14 +90,8 @@ def write(path: str | os.PathLike[str]) -> None:
     Raises:
         OSError: it can't be written.
     """
-    target = os.path.abspath(path)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.path.dirname(target), delete=False) as file:
-        try:
-            json.dump(document(), file, indent=1)
-        except BaseException:
-            os.unlink(file.name)
-            raise
-    os.replace(file.name, target)
+    with new_file(path, force=True) as file:
+        file.write(json.dumps(document(), indent=1).encode())
 
 
 def _write_at_exit() -> None:
