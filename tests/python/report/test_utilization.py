@@ -26,9 +26,8 @@ def figure(name: str) -> float:
 
 
 @pytest.fixture(scope="module")
-def trace(tmp_path_factory):
+def trace(two_devices, tmp_path_factory):
     """A large product in float32 (compute), a large sum in float16 (device memory), a tiny sum (launch)."""
-    kineto_spyre.emulator.enable()
     x, y, z = (torch.ones(*shape, device="spyre") for shape in ((N, N), (N, N), (4, 4)))
     h = torch.ones(2048, 1024, device="spyre", dtype=torch.float16)
     torch.spyre.synchronize()
