@@ -14,7 +14,7 @@ import pytest
 from dumps import events_of
 
 import kineto_spyre
-from kineto_spyre import SpyreProfilerError
+from kineto_spyre import SpyreProfilerError, emulator
 from kineto_spyre.recorder import RateLimited
 
 torch = pytest.importorskip("torch")
@@ -88,7 +88,12 @@ def test_a_lost_device_and_full_memory_of_the_emulated_spyre_are_known(make_reco
     with pytest.raises(RuntimeError), recorder.watch():
         torch.empty(2**45, dtype=torch.uint8, device="spyre")
     written(recorder, 1)
-    assert "out-of-memory" in recordings_in(tmp_path)[0].name
+    work()
+    with emulator.faults(device_lost="0:0"), pytest.raises(RuntimeError, match="is lost"), recorder.watch():
+        work()
+    written(recorder, 2)
+    reasons = sorted(path.stem.split("_", 3)[3] for path in recordings_in(tmp_path))
+    assert reasons == ["device-lost", "out-of-memory"]
 
 
 def test_a_step_that_is_slow_against_the_median_is_dumped(make_recorder, work, tmp_path, monkeypatch):
