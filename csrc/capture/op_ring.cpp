@@ -144,7 +144,7 @@ inline void add(uint64_t word) noexcept {
     return;
   const uint32_t used = block->used.load(std::memory_order_relaxed);
   block->events[used] = {ticks(), word};
-  block->used.store(used + 1, std::memory_order_release);  // partner: the acquire in events_of()
+  block->used.store(used + 1, std::memory_order_release);  // partner: the acquire in ThreadReader::read()
 }
 
 }  // namespace
@@ -154,7 +154,7 @@ void pop_op() noexcept { add(word_of(OpEventKind::kPopOp, 0)); }
 void pop_range() noexcept { add(word_of(OpEventKind::kPopRange, 0)); }
 
 void push_range(std::string_view name) noexcept {
-  if (!on.load(std::memory_order_acquire)) return;
+  if (!on.load(std::memory_order_acquire)) return;  // as in add()
   const size_t length = std::min(name.size(), kLongestName);
   const auto more = static_cast<uint32_t>((length + sizeof(Event) - 1) / sizeof(Event));
   Block* block = room_for(2 + more);
@@ -164,7 +164,7 @@ void push_range(std::string_view name) noexcept {
   block->events[used] = {now, word_of(OpEventKind::kPushRange, 0)};
   block->events[used + 1] = {now, uint64_t{length} << kKindBits | kText};
   std::memcpy(&block->events[used + 2], name.data(), length);
-  block->used.store(used + 2 + more, std::memory_order_release);
+  block->used.store(used + 2 + more, std::memory_order_release);  // as in add()
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ class ThreadReader {
 
   void read(const Block& block) {
     if (block.gap != 0) forget_open();
-    const uint32_t used = block.used.load(std::memory_order_acquire);  // partner: the release in add()
+    const uint32_t used = block.used.load(std::memory_order_acquire);  // partner: the releases in add(), push_range()
     for (uint32_t i = 0; i < used; ++i) {
       const Event& event = block.events[i];
       const uint64_t kind = event.word & 7;
